@@ -80,7 +80,10 @@ def _silence(endpoints: EndpointPool, failures: list[RpcError]) -> TransientErro
     if endpoints.listed.proven_wrong().keys() >= {one.endpoint for one in failures}:
         return failures[0]
     late = [error for error in failures if error.kind in _MAY_COME]
-    silence = TransientError(f"[chain] endpoints: none answers: {[*late, *failures][0]}")
+    wrong = endpoints.listed.proven_wrong()
+    shut_out = f"; proven wrong, and not asked: {'; '.join(wrong.values())}" if wrong else ""
+    first = [*late, *failures][0]
+    silence = TransientError(f"[chain] endpoints: none answers: {first}{shut_out}")
     silence.retry_after = endpoints.listed.seconds_left(late)
     return silence
 

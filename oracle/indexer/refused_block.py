@@ -6,6 +6,7 @@ or an operator, by a setting or by `resync refusal --accept`.
 
 from oracle.chain.verification.refused_blocks import (
     BLOCK_HASH,
+    CALIBRATION,
     REFUSAL,
     BlockRefusal,
     RefusalError,
@@ -44,7 +45,8 @@ def accept(uow: UnitOfWork, reason: str) -> BlockRefusal:
     """Let the refused block pass as it is given, because an operator says so; return it.
 
     Raises:
-        InputError: no block is refused, or two endpoints show two blocks.
+        InputError: no block is refused, two endpoints show two blocks, or a provider is waited
+            for.
     """
     known = refusal_in(uow)
     if known is None:
@@ -52,6 +54,11 @@ def accept(uow: UnitOfWork, reason: str) -> BlockRefusal:
     if known.check == BLOCK_HASH:
         raise InputError(
             "take the endpoint that is wrong out of [chain] endpoints, or name a third"
+        )
+    if known.check == CALIBRATION:
+        raise InputError(
+            "a provider does not answer: wait for it, take its endpoints out of [chain] "
+            "endpoints, or ask for less with [verify]"
         )
     uow.facts.set(_CHAIN, {known.acceptance: reason}, None)
     return known

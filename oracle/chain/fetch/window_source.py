@@ -1,11 +1,11 @@
 """Gets windows from whichever endpoint gives them whole, and proves what can be.
 
 An endpoint that contradicts its own headers, or leaves out what another one has, loses the window
-to the next one. What two contradict by the same words is how the chain is, and believed no more;
-what one alone contradicts, and nobody else proves, is refused.
-See docs/explanation/verification.md.
+to the next one. What contradicts a proven feature, and no endpoint proves, is refused, however
+many say the same. See docs/explanation/verification.md.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,9 +18,9 @@ from oracle.chain.verification.bloom_check import Blooms
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader, chained
 from oracle.chain.verification.header_check import is_hashed_right
-from oracle.chain.verification.header_samples import Sampler
+from oracle.chain.verification.header_samples import CalibrationOpenError, Sampler
 from oracle.chain.verification.proven_lies import Lies
-from oracle.chain.verification.refused_blocks import BlockRefusal, RefusalError
+from oracle.chain.verification.refused_blocks import CALIBRATION, BlockRefusal, RefusalError
 from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import ContradictionError, OmissionError
@@ -38,7 +38,7 @@ from oracle.rpc.endpoints.range_sizer import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Rounds through the endpoints for one window: nobody understands, a feature is lost, once more.
+# Rounds through the endpoints for one window: nobody understands, a feature is refuted, once more.
 _ROUNDS = 4
 
 
@@ -88,7 +88,7 @@ class WindowSource:
         blooms = Blooms(wanted, calibration, self._elsewhere)
         accuse = endpoints.deprioritise
         whole = self._reads_blocks = bool(reader.selectors)
-        sampler = Sampler(calibration, self._others, accuse, whole)
+        sampler = Sampler(calibration, self._others, self._other_providers, accuse, whole)
         self._verifier = WindowVerifier(wanted, calibration, blooms, sampler, accuse)
         self._lies = Lies(endpoints, self._proves)
         self._fetcher = WindowFetcher(reader, self._query, self._verifier, self._lies.weigh)
@@ -217,17 +217,21 @@ class WindowSource:
         self, order: WindowRequest, *, only: str | None = None, avoid: Sequence[str] = ()
     ) -> BlockWindow:
         self._memory.recall()
+        blocks = order.blocks
         is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
         order = replace(order, manner=QueryOptions(divides_unknown=is_alone))
         for _ in range(_ROUNDS - 1):
-            tried = _Round(self._fetcher, self._endpoints, order)
+            tried, demotions = _Round(self._fetcher, self._endpoints, order), self._demotions
             try:
                 return self._taken(self._endpoints.use(tried, only=only, avoid=avoid), tried)
+            except CalibrationOpenError as error:
+                raise error if only or avoid else _waits_for(error, blocks.first) from None
             except RpcError as error:
+                self._refute_unproven(tried)
                 if tried.is_unknown and not order.manner.divides_unknown:
                     # Nobody understood the question: less of it may be easier.
                     order = replace(order, manner=QueryOptions())
-                elif not self._is_lost(tried):
+                elif demotions == self._demotions:
                     refused = None if only or avoid else self._refused(tried)
                     if refused is None:
                         raise
@@ -245,7 +249,6 @@ class WindowSource:
 
     def _taken(self, window: BlockWindow, tried: _Round) -> BlockWindow:
         if tried.contradictions:
-            self.calibration.settle()
             self._lies.look_again(tried.contradictions, window.endpoint)
         self._last = self._endpoints.listed.of(window.endpoint)
         self._memory.keep(self._last)
@@ -258,13 +261,25 @@ class WindowSource:
         window = self._fetcher.window(endpoint, order)
         return window.level >= Level.PROVEN and window.last.number == number
 
-    def _is_lost(self, tried: _Round) -> bool:
-        """Tell whether the chain itself is what contradicts: then it goes without that proof."""
-        lost = [
-            self.calibration.doubt(error.feature, error.block_hash, error.endpoint, error.said)
-            for error in tried.contradictions
-        ]
-        return any(lost)
+    @property
+    def _demotions(self) -> int:
+        return self.calibration.demotions
+
+    def _refute_unproven(self, tried: _Round) -> None:
+        """Refute a feature that no block has shown, where every provider says the same against it.
+
+        Of what blocks have proven this is no proof.
+        """
+        saying: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
+        provider = self._endpoints.providers()
+        for error in tried.contradictions:
+            if not self.calibration.has(error.feature):
+                about = error.feature, error.block_hash, error.said
+                saying[about].add(provider[error.endpoint])
+        known = set(provider.values())
+        for (feature, block_hash, _), alike in saying.items():
+            if alike == known and len(known) > 1:
+                self.calibration.demote(feature, f"block {block_hash}, of every provider")
 
     def _elsewhere(self, than: str, one: FullHeader) -> list[Log] | None:
         for endpoint in self._others(than):
@@ -283,3 +298,17 @@ class WindowSource:
             except RpcError:
                 continue
             yield endpoint
+
+    def _other_providers(self, than: Endpoint) -> set[str]:
+        """Return the providers besides that of `than`, but for those that are quarantined."""
+        return {
+            endpoint.provider
+            for endpoint in self._endpoints
+            if endpoint.provider != than.provider and endpoint.status.quarantined is None
+        }
+
+
+def _waits_for(error: CalibrationOpenError, first: int) -> RefusalError:
+    """Return the refusal of the window from block `first` on, until a provider answers."""
+    block_hash = Hash(error.question.block_hash)
+    return RefusalError(BlockRefusal(first, block_hash, CALIBRATION, str(error)))

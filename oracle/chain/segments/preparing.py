@@ -94,7 +94,7 @@ class _FactStore:
     def recall(self, endpoint: str) -> dict[str, str]:
         return dict(self.known.get(endpoint, {}))
 
-    def keep(self, endpoint: str, key: str, value: str, _seconds: float) -> None:
+    def keep(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
         self.learned.setdefault(endpoint, {})[key] = value
 
 

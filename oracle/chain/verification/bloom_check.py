@@ -11,7 +11,7 @@ from oracle.chain.log_filter import Filter
 from oracle.chain.proofs.bloom import mask, may_log
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
-from oracle.chain.verification.header_check import may_hold_all
+from oracle.chain.verification.header_check import is_hashed_right, may_hold_all
 from oracle.chain.verification.window_check import (
     Contradiction,
     ContradictionError,
@@ -61,10 +61,8 @@ class Blooms:
             if bits is None:
                 continue
             if not may_hold_all(bits, logs):
-                if reached.is_proven(one.block.number) and self.calibration.has(
-                    HeaderFeature.HEADER
-                ):
-                    # The log is there, and the header is the block's: its bloom is wrong.
+                if reached.is_proven(one.block.number) and is_hashed_right(one):
+                    # The receipts make the root of a header that hashes right: a proof.
                     self.calibration.demote(
                         HeaderFeature.BLOOM, f"block {one.block.hash} has logs beside it"
                     )

@@ -1,12 +1,11 @@
-"""Which of a chain's seals are worth anything: believed only after proof, and no longer.
+"""Which features of a chain's headers are true: proven by samples, and refuted by proof alone.
 
-Blooms are zero on some chains, receipts roots made up on others
-(docs/explanation/verification.md#calibration). One chain has one `Calibration`; what it has found
-out is kept from run to run. See docs/explanation/verification.md#calibration.
+Blooms are zero on some chains, receipts roots made up on others. One chain has one `Calibration`;
+its findings are kept from run to run. See docs/explanation/verification.md#calibration.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock, RLock
@@ -14,7 +13,7 @@ from threading import Lock, RLock
 import structlog
 
 from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, BlockRefusal
-from oracle.rpc.endpoints.capabilities import DAY, OF_CHAIN, CapabilityStore
+from oracle.rpc.endpoints.capabilities import OF_CHAIN, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
 # So many blocks with logs must be right; or so many wrong, and none right, of all that was
@@ -24,8 +23,10 @@ SAMPLES = 20
 RETRY_SECONDS = 3600.0
 # Until the newest blocks are looked through again for samples, where there were too few.
 _SCAN_SECONDS = 600.0
-# So many endpoints that contradict a seal of one block by the same words are believed.
-_WITNESSES = 2
+# The same, while a provider is waited for.
+_UNDECIDED_SCAN_SECONDS = 10.0
+# Beside a feature that was refuted: it was sampled again so lately.
+_TRIED = "_tried"
 
 
 class HeaderFeature(StrEnum):
@@ -45,29 +46,41 @@ for _feature in HeaderFeature:
 
 @dataclass(slots=True)
 class _State:
-    """The blocks, by hash, of which it came out right and wrong; one that was right stays so.
+    """The sampled blocks, by hash; a block that was right once stays so.
 
-    `tried_at` is when it was found to be wrong of the chain, None: it was not.
+    `undecided` are blocks that were wrong of every endpoint that answered, while a provider did
+    not. `refuted_at` is when the chain was last found not to have the feature, None: never.
     """
 
     right: set[str] = field(default_factory=set)
     wrong: set[str] = field(default_factory=set)
+    undecided: set[str] = field(default_factory=set)
     is_proven: bool = False
-    tried_at: float | None = None
+    refuted_at: float | None = None
 
     def number(self) -> int:
-        """Return what the metric shows."""
-        if self.tried_at is not None:
+        """Return the value of the metric."""
+        if self.refuted_at is not None:
             return -1
         return int(self.is_proven)
 
 
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A block that contradicts its header, while `unheard` providers did not answer about it."""
+
+    feature: HeaderFeature
+    block_hash: str
+    unheard: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Calibration:
-    """Counts samples, and forgets a feature that the chain does not have; used by several threads.
+    """Counts samples, and decides what a chain's headers are worth; used by several threads.
 
-    A seal that comes out right of twenty blocks is no accident: who contradicts it afterwards, or
-    did before, speaks for himself. Only endpoints that say the same of one block can take it back.
+    A feature that comes out right of twenty blocks is proven, and stays so over restarts. A proof
+    alone takes it back (`demote`): endpoints that contradict it, however many, are refused. A
+    feature that no block shows to be right is refuted once every provider was asked.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -75,10 +88,12 @@ class Calibration:
     # Held while the newest blocks are looked through: whoever comes meanwhile waits for it.
     scanning: Lock = field(default_factory=Lock, repr=False)
     _states: dict[HeaderFeature, _State] = field(default_factory=dict)
-    # What each endpoint said against a seal, by feature and block.
-    _doubts: dict[tuple[HeaderFeature, str], dict[str, str]] = field(default_factory=dict)
+    # The providers that did not answer about the last samples.
+    _unheard: tuple[str, ...] = ()
     # The blocks that an operator takes as they are given, though a seal of theirs is wrong.
     _accepted: set[tuple[HeaderFeature, str]] = field(default_factory=set)
+    # How often a feature was refuted, by this process.
+    demotions: int = 0
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)
 
@@ -86,28 +101,34 @@ class Calibration:
         kept = {} if self.keeper is None else self.keeper.recall(OF_CHAIN)
         for feature in HeaderFeature:
             said = kept.get(fact_of(feature))
-            tried_at = self.clock() if said == "wrong" else None
-            self._states[feature] = _State(is_proven=said == "right", tried_at=tried_at)
+            is_tried = fact_of(feature) + _TRIED in kept
+            refuted_at = self.clock() - (0.0 if is_tried else RETRY_SECONDS)
+            self._states[feature] = _State(
+                is_proven=said == "right", refuted_at=refuted_at if said == "wrong" else None
+            )
             self._show(feature)
         self._recall_refusals(kept)
 
     def has(self, feature: HeaderFeature) -> bool:
-        """Tell whether this was proven of the chain, and never taken back since."""
+        """Return whether the feature was proven of the chain, and not refuted since."""
         with self._lock:
             return self._states[feature].is_proven
 
     def is_refuted(self, feature: HeaderFeature) -> bool:
-        """Tell whether the chain was found not to have this."""
+        """Return whether the chain was found not to have the feature."""
         with self._lock:
-            return self._states[feature].tried_at is not None
+            return self._states[feature].refuted_at is not None
 
     def is_open(self, feature: HeaderFeature) -> bool:
-        """Tell whether samples are wanted: neither proven, nor found wrong of late."""
+        """Return whether samples are wanted: neither proven, nor found wrong lately.
+
+        A feature that was refuted stays refuted while it is sampled again.
+        """
         with self._lock:
             state = self._states[feature]
-            if state.tried_at is not None and self.clock() - state.tried_at >= RETRY_SECONDS:
-                self._states[feature] = state = _State()
-            return state.tried_at is None and not state.is_proven
+            if state.refuted_at is not None:
+                return self.clock() - state.refuted_at >= RETRY_SECONDS
+            return not state.is_proven
 
     def is_any_open(self, features: Iterable[HeaderFeature]) -> bool:
         """Tell whether samples are wanted for one of these."""
@@ -117,7 +138,8 @@ class Calibration:
         """Tell whether to look through the newest blocks for samples now; see `scanned`."""
         with self._lock:
             at = self._scanned_at
-            is_due = at is None or self.clock() - at >= _SCAN_SECONDS
+            pause = _SCAN_SECONDS if self.open_question() is None else _UNDECIDED_SCAN_SECONDS
+            is_due = at is None or self.clock() - at >= pause
             return is_due and self.is_any_open(features)
 
     def scanned(self) -> None:
@@ -129,42 +151,51 @@ class Calibration:
         with self._lock:
             return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in features)
 
-    def judge(self, block_hash: str, found: Mapping[HeaderFeature, bool]) -> None:
-        """Take one sample in: which features of a block with logs came out right, by anyone."""
+    def judge(
+        self,
+        block_hash: str,
+        found: Mapping[HeaderFeature, bool],
+        unheard: Collection[str] = (),
+    ) -> None:
+        """Count one sample: which features of a block with logs came out right, of any endpoint.
+
+        `unheard` names the providers that did not answer: without them a wrong sample decides
+        nothing.
+        """
         with self._lock:
+            self._unheard = tuple(sorted(unheard)) or self._unheard
             for feature, is_right in found.items():
                 if self.is_open(feature) and not self._is_seen(feature, block_hash):
-                    self._count(feature, block_hash, is_right=is_right)
+                    if is_right or not unheard:
+                        self._count(feature, block_hash, is_right=is_right)
+                    else:
+                        self._states[feature].undecided.add(block_hash)
+
+    def open_question(self) -> OpenQuestion | None:
+        """Return a block that contradicts its header, which not every provider was asked about.
+
+        None: there is none, or what headers are worth is decided without it.
+        """
+        with self._lock:
+            for feature, state in self._states.items():
+                if state.undecided and not state.is_proven and state.refuted_at is None:
+                    return OpenQuestion(feature, min(state.undecided), self._unheard)
+            return None
 
     def conclude(self) -> None:
-        """Give up what no sample shows to be right, after a look at the newest and at old blocks.
+        """Refute what no sample shows to be right, after a look at the newest and at old blocks.
 
         Where some are right, it is not the chain that is wrong: more samples will tell.
         """
         with self._lock:
             for feature, state in self._states.items():
-                if self.is_open(feature) and not state.right and len(state.wrong) >= SAMPLES:
+                if not self.is_open(feature):
+                    continue
+                if state.refuted_at is not None:
+                    state.refuted_at = self.clock()
+                    self._keep_refuted(feature)
+                elif not state.right and len(state.wrong) >= SAMPLES:
                     self.demote(feature, f"none of {len(state.wrong)} blocks with logs makes it")
-
-    def doubt(self, feature: HeaderFeature, block_hash: str, endpoint: str, said: str) -> bool:
-        """Note that an endpoint contradicted a proven feature; tell whether it is lost now.
-
-        It is, where a second endpoint says the very same of the block: then it is not a lie, but
-        how the chain is. One alone may say it for ever.
-        """
-        with self._lock:
-            told = self._doubts.setdefault((feature, block_hash), {})
-            told[endpoint] = said
-            alike = sorted(name for name, words in told.items() if words == said)
-            if len(alike) < _WITNESSES:
-                return False
-            self.demote(feature, f"block {block_hash}, say {', '.join(alike)}")
-            return True
-
-    def settle(self) -> None:
-        """Forget doubts: another endpoint has proven that they were lies."""
-        with self._lock:
-            self._doubts.clear()
 
     def hold(self, feature: HeaderFeature) -> None:
         """Take a feature for proven: a block was refused by it, and nobody has explained that."""
@@ -184,12 +215,15 @@ class Calibration:
             return (feature, block_hash) in self._accepted
 
     def demote(self, feature: HeaderFeature, why: str) -> None:
-        """Believe this feature no more, until samples are taken again."""
+        """Refute a feature, until samples show it to be right.
+
+        `why` is the proof: of a feature that was proven, nothing less takes it back.
+        """
         with self._lock:
             was_proven = self._states[feature].is_proven
-            self._states[feature] = _State(tried_at=self.clock())
-            self._doubts.clear()
-            self._keep(feature, "wrong", RETRY_SECONDS)
+            self._states[feature] = _State(refuted_at=self.clock())
+            self._keep_refuted(feature)
+            self.demotions += 1
         if was_proven:
             DEMOTED.labels(feature).inc()
             structlog.get_logger().error("calibration_lost", feature=feature.value, why=why)
@@ -200,7 +234,12 @@ class Calibration:
             known = {
                 fact_of(feature): "right" if state.is_proven else "wrong"
                 for feature, state in self._states.items()
-                if state.is_proven or state.tried_at is not None
+                if state.is_proven or state.refuted_at is not None
+            }
+            known |= {
+                fact_of(feature) + _TRIED: ""
+                for feature, state in self._states.items()
+                if state.refuted_at is not None and not self.is_open(feature)
             }
             taken = {f"{ACCEPTED}{check} {block_hash}": "" for check, block_hash in self._accepted}
             return known | taken
@@ -223,14 +262,21 @@ class Calibration:
     def _count(self, feature: HeaderFeature, block_hash: str, *, is_right: bool) -> None:
         state = self._states[feature]
         (state.right if is_right else state.wrong).add(block_hash)
+        state.undecided.discard(block_hash)
         if len(state.right) >= SAMPLES:
             self._states[feature] = _State(is_proven=True)
-            self._keep(feature, "right", DAY)
+            self._keep(feature, "right")
 
-    def _keep(self, feature: HeaderFeature, said: str, seconds: float) -> None:
+    def _keep_refuted(self, feature: HeaderFeature) -> None:
+        self._keep(feature, "wrong")
+        if self.keeper is not None:
+            self.keeper.keep(OF_CHAIN, fact_of(feature) + _TRIED, "", RETRY_SECONDS)
+
+    def _keep(self, feature: HeaderFeature, said: str) -> None:
+        """Store a finding that no time makes old."""
         self._show(feature)
         if self.keeper is not None:
-            self.keeper.keep(OF_CHAIN, fact_of(feature), said, seconds)
+            self.keeper.keep(OF_CHAIN, fact_of(feature), said, None)
 
     def _show(self, feature: HeaderFeature) -> None:
         CALIBRATED.labels(feature).set(self._states[feature].number())

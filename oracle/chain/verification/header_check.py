@@ -7,7 +7,7 @@ from oracle.chain.proofs.bloom import bloom, mask, may_log
 from oracle.chain.proofs.header_hash import header_hash
 from oracle.chain.proofs.receipts_root import receipts_root
 from oracle.chain.verification.calibration import HeaderFeature
-from oracle.chain.verification.full_headers import FullHeader
+from oracle.chain.verification.full_headers import NO_RECEIPTS, FullHeader
 from oracle.chain.verification.receipt_fetch import Receipts
 from oracle.domain.logs import Log
 
@@ -24,6 +24,25 @@ def hash_of(one: FullHeader) -> str:
 def is_hashed_right(one: FullHeader) -> bool:
     """Tell whether the header, whole as it must be, makes the block's hash."""
     return hash_of(one) == one.block.hash
+
+
+# No list of receipts or transactions has this root.
+_ZERO_ROOT = "0x" + "00" * 32
+
+
+def lacks_root(one: FullHeader, feature: HeaderFeature) -> bool:
+    """Return whether a header that hashes right proves that its block has no such root.
+
+    The hash binds both roots: a root of zeros is the root of nothing, and a block with
+    transactions has receipts. This is the only proof against a root that blocks have proven:
+    receipts that do not fit a root may be a lie.
+    """
+    if feature is HeaderFeature.RECEIPTS:
+        is_empty = one.is_without_transactions and one.transactions_root != NO_RECEIPTS
+        lacks = one.receipts_root == _ZERO_ROOT or is_empty
+    else:
+        lacks = feature is HeaderFeature.TRANSACTIONS and one.transactions_root == _ZERO_ROOT
+    return lacks and is_hashed_right(one)
 
 
 def root_of(given: Receipts) -> str:

@@ -1,20 +1,27 @@
-"""Takes samples of a chain: which seals of its headers come out right.
+"""Takes samples of a chain: which features of its headers come out right.
 
-Before the first window is believed, and then of whatever blocks with logs come by. A sample that
-is wrong is asked of another endpoint: who gave it may have lied, and the chain is not to blame.
+Samples are taken before the first window is read, and then of the blocks with logs that are read.
+A sample that is wrong is asked of every other provider: the endpoint that gave it may have lied.
+While one of them does not answer, nothing is decided, and nothing is read.
 See docs/explanation/verification.md#calibration.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from oracle.chain.verification.calibration import SAMPLES, Calibration, HeaderFeature
+from oracle.chain.verification.calibration import (
+    SAMPLES,
+    Calibration,
+    HeaderFeature,
+    OpenQuestion,
+)
 from oracle.chain.verification.full_headers import FullHeader, full_headers_of
 from oracle.chain.verification.header_check import judged
 from oracle.chain.verification.receipt_fetch import Receipts, receipts
 from oracle.chain.verification.transaction_check import is_complete
+from oracle.errors import TransientError
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.rpc_errors import RpcError
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Samples are fetched so many at a time: most often the first ones tell.
 _SAMPLED_TOGETHER = 10
@@ -25,6 +32,20 @@ _PLACES = 4
 
 # Which of a block's features came out right.
 Found = dict[HeaderFeature, bool]
+# An endpoint that answers so has no receipts to show, and is not waited for.
+_HAS_NONE = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED})
+
+
+class CalibrationOpenError(TransientError):
+    """A block contradicts its header, and a provider that may know better does not answer."""
+
+    def __init__(self, question: OpenQuestion) -> None:
+        self.question = question
+        super().__init__(
+            f"block {question.block_hash} does not fit its header ({question.feature}), and "
+            f"{', '.join(question.unheard) or 'another provider'} does not answer: whether the "
+            "chain's headers prove anything is not decided without it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +53,10 @@ class Sampler:
     """Fills one `Calibration`."""
 
     calibration: Calibration
-    # Who may be asked besides the endpoint of this name; each is known to be on our chain.
+    # The endpoints besides that of this name that can be asked; each was seen to be on our chain.
     others: Callable[[str], Iterable[Endpoint]]
+    # The providers besides that of this endpoint that have to be asked.
+    other_providers: Callable[[Endpoint], Collection[str]]
     # Called with an endpoint and what it was found out by.
     accuse: Callable[[Endpoint, str], None]
     # Whether blocks are read with their transactions.
@@ -49,13 +72,17 @@ class Sampler:
         """Take samples of the newest blocks, and of older ones where those are too few.
 
         Only where they are wanted and it was not done lately. Several threads read windows: none
-        goes on before it is done, so that what is believed of a window is no matter of luck.
+        goes on before it is done, so that the level of a window is no matter of luck.
 
         Raises:
-            RpcError: it does not give its newest headers.
+            RpcError: the endpoint does not give its newest headers.
+            CalibrationOpenError: see `learn`.
         """
-        if not self.calibration.wants_scan(self.features):
-            return
+        if self.calibration.wants_scan(self.features):
+            self._scan(endpoint)
+        self._check_decided()
+
+    def _scan(self, endpoint: Endpoint) -> None:
         with self.calibration.scanning:
             if not self.calibration.wants_scan(self.features):
                 return
@@ -73,9 +100,19 @@ class Sampler:
             self.calibration.scanned()
 
     def learn(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
-        """Take samples of blocks that came by."""
+        """Take samples of blocks that were read.
+
+        Raises:
+            CalibrationOpenError: one contradicts its header, and a provider does not answer.
+        """
         self._sample(endpoint, blocks, 2 * SAMPLES)
         self.calibration.conclude()
+        self._check_decided()
+
+    def _check_decided(self) -> None:
+        question = self.calibration.open_question()
+        if question is not None:
+            raise CalibrationOpenError(question)
 
     @property
     def _most(self) -> int:
@@ -118,32 +155,70 @@ class Sampler:
         )
 
     def _judge(self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, Found]]) -> None:
-        """Count samples; what is wrong of one is the chain's only if nobody shows it right."""
+        """Count samples; a wrong one is the chain's only if no provider shows it right."""
         wanted = [feature for feature in self.features if self.calibration.is_open(feature)]
         wrong = [one for one, found in samples if not all(found[feature] for feature in wanted)]
-        right = self._elsewhere(endpoint, wrong)
+        answers = self._ask_others(endpoint, wrong, wanted)
         for one, found in samples:
-            better = right.get(one.block.hash, {})
+            better = answers.found.get(one.block.hash, {})
             for feature in wanted:
                 if better.get(feature) and not found[feature]:
                     self.accuse(endpoint, feature)
             made = {feature: found[feature] or better.get(feature, False) for feature in found}
-            self.calibration.judge(one.block.hash, made)
+            self.calibration.judge(
+                one.block.hash, made, answers.unheard.get(one.block.hash, frozenset())
+            )
 
-    def _elsewhere(self, than: Endpoint, blocks: Sequence[FullHeader]) -> dict[str, Found]:
-        """Return by hash what the first other endpoint that tells makes of the same blocks."""
+    def _ask_others(
+        self, than: Endpoint, blocks: Sequence[FullHeader], wanted: Collection[HeaderFeature]
+    ) -> "_Answers":
+        """Ask one endpoint after the other about blocks, until each feature is shown right."""
+        answers = _Answers()
         if not blocks:
-            return {}
-        ours = {one.block.hash for one in blocks}
+            return answers
+        expected = frozenset(self.other_providers(than))
+        answers.unheard = {one.block.hash: expected for one in blocks}
+        left = list(blocks)
         for other in self.others(than.name):
             try:
-                numbers = [one.block.number for one in blocks]
+                numbers = [one.block.number for one in left]
                 theirs = full_headers_of(other, numbers, full=self.reads_whole)
+                ours = {one.block.hash for one in left}
                 same = [one for one in theirs if one is not None and one.block.hash in ours]
-                return {one.block.hash: found for one, found in self._found(other, same)}
-            except RpcError:
+                for one, found in self._found(other, same):
+                    answers.add(one.block.hash, other.provider, found)
+            except RpcError as error:
+                if error.kind in _HAS_NONE:
+                    answers.exempt(other.provider)
                 continue
-        return {}
+            left = [one for one in left if not answers.shows_all(one.block.hash, wanted)]
+            if not left:
+                break
+        return answers
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What other endpoints showed of blocks, by hash, and which providers were not heard."""
+
+    found: dict[str, Found] = field(default_factory=dict)
+    unheard: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def add(self, block_hash: str, provider: str, found: Found) -> None:
+        """Take one answer in: a feature that one endpoint shows right is right."""
+        known = self.found.setdefault(block_hash, dict.fromkeys(found, False))
+        for feature, is_right in found.items():
+            known[feature] = known[feature] or is_right
+        self.unheard[block_hash] -= {provider}
+
+    def exempt(self, provider: str) -> None:
+        """Wait for no receipts of a provider that has none."""
+        self.unheard = {hash_: left - {provider} for hash_, left in self.unheard.items()}
+
+    def shows_all(self, block_hash: str, wanted: Collection[HeaderFeature]) -> bool:
+        """Return whether each of the features was shown to be right."""
+        found = self.found.get(block_hash, {})
+        return all(found.get(feature) for feature in wanted)
 
 
 def _places(newest: int, most: int) -> list[range]:

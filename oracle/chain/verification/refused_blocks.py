@@ -14,8 +14,10 @@ from oracle.errors import TransientError
 # The names of what is remembered of the chain: the refusal, and what an operator has accepted.
 REFUSAL = "refusal"
 ACCEPTED = "accepted "
-# What differs where two endpoints show two blocks of one height; otherwise a `Trait`.
+# Two endpoints show two blocks of one height; every other check is a `HeaderFeature`.
 BLOCK_HASH = "block_hash"
+# What the chain's headers are worth is not decided, because a provider does not answer.
+CALIBRATION = "calibration"
 
 
 class BlockRefusal(msgspec.Struct, frozen=True):

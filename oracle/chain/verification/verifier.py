@@ -11,7 +11,7 @@ from oracle.chain.log_filter import Filter, checked
 from oracle.chain.verification.bloom_check import Blooms
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
-from oracle.chain.verification.header_check import are_all, hash_of, root_of
+from oracle.chain.verification.header_check import are_all, hash_of, lacks_root, root_of
 from oracle.chain.verification.header_samples import Sampler
 from oracle.chain.verification.receipt_fetch import Receipts, receipts
 from oracle.chain.verification.transaction_check import root_of_sent
@@ -189,6 +189,8 @@ class WindowVerifier:
                 chosen.append(one)
         for one, given in receipts(window_check.endpoint, chosen):
             made = root_of(given)
+            if made != one.receipts_root and self._is_refuted_by(one, HeaderFeature.RECEIPTS):
+                return
             if made != one.receipts_root:
                 words = "its receipts do not make the root of its header"
                 self._contradict(
@@ -245,7 +247,7 @@ class WindowVerifier:
         for one in window_check.blocks:
             if one.is_without_transactions:
                 continue
-            if not is_provable:
+            if not is_provable or self._is_refuted_by(one, HeaderFeature.TRANSACTIONS):
                 reached.lower(one.block.number, Level.BLOOMED)
             elif (made := root_of_sent(one)) != one.transactions_root:
                 # No bloom knows of calls: a block without any is as suspicious as one with some.
@@ -254,6 +256,13 @@ class WindowVerifier:
                     window_check, Contradiction(HeaderFeature.TRANSACTIONS, one, words, made)
                 )
                 reached.lower(one.block.number, Level.BLOOMED)
+
+    def _is_refuted_by(self, one: FullHeader, feature: HeaderFeature) -> bool:
+        """Refute a root where the block's own header proves that there is none."""
+        if not lacks_root(one, feature):
+            return False
+        self.calibration.demote(feature, f"the header of block {one.block.hash} has no root")
+        return True
 
     def _contradict(self, window_check: WindowCheck, what: Contradiction) -> None:
         """Refuse the window, unless an operator takes the block as it is given."""

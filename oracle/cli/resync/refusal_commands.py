@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.chain.verification.refused_blocks import BLOCK_HASH, BlockRefusal
+from oracle.chain.verification.refused_blocks import BLOCK_HASH, CALIBRATION, BlockRefusal
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -41,9 +41,9 @@ def refusal(
     """Show the block that is refused, and the ways out; with --accept let it pass.
 
     A block is refused whose receipts, bloom, transactions or hash are not what its header says,
-    where no endpoint proves it; or that two endpoints show as two blocks. It is read again with
-    every turn of `run`, and no longer refused when an endpoint proves it or a second one says the
-    same.
+    where no endpoint proves it, however many give the same; or that two providers show as two
+    blocks. It is read again with every turn of `run`, and no longer refused when an endpoint
+    proves it or, of two blocks, two providers show the same.
     """
     if accept and not reason.strip():
         raise InputError("--reason: say why it may be accepted")
@@ -72,9 +72,15 @@ def _lines(known: BlockRefusal | None, *, is_accepted: bool) -> list[str]:
             f"refused: {known.words}",
             "way out: take the endpoint that is wrong out of [chain] endpoints, or name a third",
         ]
+    if known.check == CALIBRATION:
+        return [
+            f"waiting: {known.words}",
+            "way out: wait for that provider, or take its endpoints out of [chain] endpoints",
+            "or, if the chain's headers prove nothing: ask for less with [verify]",
+        ]
     return [
         f"refused: {known.words}",
-        "way out: name another endpoint that proves the block, or says the very same of it",
+        "way out: name another endpoint that proves the block",
         f"or, if an explorer shows the block as this endpoint does: {_ACCEPT}",
-        "or, if receipts on this chain never make their roots: [verify] receipts = false",
+        "or, if receipts on this chain make their roots no more: [verify] receipts = false",
     ]

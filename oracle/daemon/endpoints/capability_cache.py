@@ -18,7 +18,7 @@ class CapabilityCache:
     store: Callable[[], Store | None]
     now: Callable[[], float]
     # By endpoint and name: the value, and when it is too old.
-    _learned: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    _learned: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def recall(self, endpoint: str) -> dict[str, str]:
@@ -32,10 +32,11 @@ class CapabilityCache:
                 name: value for (of, name), (value, _) in self._learned.items() if of == endpoint
             }
 
-    def keep(self, endpoint: str, key: str, value: str, seconds: float) -> None:
-        """Remember a value for so long; it is written down with the next `flush`."""
+    def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
+        """Remember a value for so long, None: for ever; it is stored with the next `flush`."""
+        expires = None if seconds is None else int(self.now() + seconds)
         with self._lock:
-            self._learned[endpoint, key] = value, int(self.now() + seconds)
+            self._learned[endpoint, key] = value, expires
 
     def flush(self, epoch: int) -> int:
         """Write down what was learned since, under a lease's epoch; return how much that was.

@@ -45,6 +45,6 @@ class CapabilityStore(Protocol):
         """Return what is known of this endpoint and has not expired."""
         ...
 
-    def keep(self, endpoint: str, key: str, value: str, seconds: float) -> None:
-        """Remember a value for so long."""
+    def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
+        """Remember a value for so long; None: for ever."""
         ...

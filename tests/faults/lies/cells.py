@@ -12,11 +12,15 @@ from tests.faults.lies.lies import LIES
 
 
 class Company(StrEnum):
-    """Who is asked: the liar, or the liar and somebody honest, in this order."""
+    """Who is asked: the liar, or the liar and an honest endpoint, in this order.
+
+    `OUTNUMBERED`: two liars that tell the same, and an honest endpoint that does not answer.
+    """
 
     ALONE = "alone"
     FIRST = "first"
     SECOND = "second"
+    OUTNUMBERED = "outnumbered"
 
 
 class Headers(StrEnum):

@@ -18,6 +18,7 @@ def whole(seed: int = 1) -> Iterator[Cell]:
     for profile in PROFILES:
         for place in Place:
             yield from _of(profile, place, seed)
+            yield from _outnumbered(profile, place, seed)
         yield from _moody(profile, seed)
 
 
@@ -37,7 +38,18 @@ def bounded() -> list[Cell]:
             told = replace(cell, place=chance.choice(list(Place)))
             drawn.append(replace(told, profile=chance.choice([profile, "crynux-vss"])))
     moody = [cell for cell in _moody("crynux-vss", 1) if chance.random() < _SHARE]
-    return [*drawn, *moody]
+    return [*drawn, *moody, *_bounded_outnumbered()]
+
+
+def _bounded_outnumbered() -> list[Cell]:
+    """Return every lie of two liars at every depth, each in one place and one profile."""
+    chance = Random(13)  # noqa: S311 - repeatable, no secret
+    places = list(Place)
+    return [
+        replace(cell, place=chance.choice(places))
+        for cell in _outnumbered("crynux-vss", Place.EARLY, 1)
+        if cell.headers is Headers.TRUE or chance.random() < _SHARE
+    ]
 
 
 # Of the cells whose headers are worth less, or whose liar lies now and then.
@@ -61,6 +73,8 @@ def quick() -> list[Cell]:
         Cell("time", Company.ALONE, true, Depth.HEADERS),
         Cell("index", first, true, Depth.CHAIN, Place.HEAD),
         Cell("cap 2", Company.SECOND, Headers.ZERO_BLOOMS),
+        Cell("invented", Company.OUTNUMBERED, true, Depth.RECEIPTS),
+        Cell("time", Company.OUTNUMBERED, true, Depth.HEADERS),
     ]
 
 
@@ -68,7 +82,21 @@ def _of(profile: str, place: Place, seed: int) -> Iterator[Cell]:
     for lie in lies(profile):
         for depth in depths(lie, profile):
             for headers in Headers:
-                for company in Company:
+                for company in (Company.ALONE, Company.FIRST, Company.SECOND):
+                    yield Cell(lie, company, headers, depth, place, profile, seed=seed)
+
+
+def _outnumbered(profile: str, place: Place, seed: int) -> Iterator[Cell]:
+    """Yield what two liars say while the honest endpoint is silent.
+
+    Not a chain of their own: two providers that show one are believed, which is the bound of what
+    is promised (docs/explanation/reorgs.md#confirmed-by-a-second-provider).
+    """
+    for lie in lies(profile):
+        for depth in depths(lie, profile):
+            for headers in Headers:
+                if depth is not Depth.CHAIN:
+                    company = Company.OUTNUMBERED
                     yield Cell(lie, company, headers, depth, place, profile, seed=seed)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from oracle.cli.main import run
 from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import block_faults
+from oracle.devnet.fakechain.faults import block_faults, transport_faults
 from oracle.devnet.fakechain.faults.forging import forged
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving_all
@@ -78,10 +78,13 @@ def chain_of(cell: Cell) -> TrueChain:
 def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Callable[[], None]]]]:
     """Serve whoever is asked; gives the URLs, and what lets each show all of its chain."""
     liar, honest = _liar(cell, chain), Provider(chain.tree)
+    silent = Provider(chain.tree)
+    silent.faults.append(transport_faults.status(503))
     told = {
         Company.ALONE: [liar],
         Company.FIRST: [liar, honest],
         Company.SECOND: [honest, liar],
+        Company.OUTNUMBERED: [liar, _liar(cell, chain), silent],
     }[cell.company]
     for provider in told:
         provider.tags = {"safe": 2, "finalized": FINALITY}

@@ -34,7 +34,12 @@ _DEPTHS = {
     Depth.BLOCKS: "and hashes",
     Depth.CHAIN: "and the chain above",
 }
-_WITH = {Company.ALONE: "alone", Company.FIRST: "first", Company.SECOND: "second"}
+_WITH = {
+    Company.ALONE: "alone",
+    Company.FIRST: "first",
+    Company.SECOND: "second",
+    Company.OUTNUMBERED: "twice, the honest one silent",
+}
 _LIES = (*LIES, *CAPS)
 
 

@@ -78,9 +78,11 @@ def last_words(tried: Tried) -> str:
 def is_steady(played: Played) -> bool:
     """Tell whether both tries came to the same: exit code, verdict and words.
 
-    Of a liar that is not the same at both only that each try ended as it must.
+    Of a liar that is not the same at both, or of two that were shut out meanwhile, only that each
+    try ended as it must.
     """
-    if played.cell.mood is not Mood.ALWAYS:
+    cell = played.cell
+    if cell.mood is not Mood.ALWAYS or cell.company is Company.OUTNUMBERED:
         return RIGHT.issuperset(verdicts(played))
     first, second = played.tries
     same_end = (first.code, last_words(first)) == (second.code, last_words(second))

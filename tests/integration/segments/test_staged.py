@@ -32,7 +32,7 @@ class Kept:
     def recall(self, endpoint: str) -> dict[str, str]:
         return dict(self.facts.get(endpoint, {}))
 
-    def keep(self, endpoint: str, key: str, value: str, _seconds: float) -> None:
+    def keep(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
         self.facts.setdefault(endpoint, {})[key] = value
 
 

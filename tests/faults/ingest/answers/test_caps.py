@@ -208,7 +208,7 @@ class Kept:
     def recall(self, endpoint: str) -> dict[str, str]:
         return {key: value for (of, key), value in self.of.items() if of == endpoint}
 
-    def keep(self, endpoint: str, key: str, value: str, _seconds: float) -> None:
+    def keep(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
         self.of[endpoint, key] = value
 
 

@@ -25,8 +25,8 @@ class Notes:
     def recall(self, endpoint: str) -> dict[str, str]:
         return self.kept.get(endpoint, {})
 
-    def keep(self, endpoint: str, key: str, value: str, seconds: float) -> None:
-        assert seconds > 0
+    def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
+        assert seconds is None or seconds > 0
         self.kept.setdefault(endpoint, {})[key] = value
 
 

@@ -35,3 +35,46 @@ def test_a_chain_is_given_up_where_twenty_samples_are_wrong_and_none_is_right(
 @pytest.mark.parametrize("wrong", [0, 3 * SAMPLES])
 def test_twenty_right_samples_prove_it_whatever_else_was_told(wrong: int):
     assert sampled([False] * wrong + [True] * SAMPLES).has(FEATURE)
+
+
+# A sample, and whether a provider did not answer about it.
+judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * SAMPLES)
+
+
+@given(outcomes=judged)
+def test_a_wrong_sample_that_a_provider_was_not_asked_about_refutes_nothing(
+    outcomes: list[tuple[bool, bool]],
+):
+    calibration = Calibration()
+    for number, (is_right, is_unheard) in enumerate(outcomes):
+        unheard = ["provider"] if is_unheard else []
+        calibration.judge(f"0x{number:064x}", {FEATURE: is_right}, unheard)
+    calibration.conclude()
+    heard_wrong = sum(not is_right for is_right, is_unheard in outcomes if not is_unheard)
+    right = sum(is_right for is_right, _ in outcomes)
+
+    assert calibration.has(FEATURE) is (right >= SAMPLES)
+    assert calibration.is_refuted(FEATURE) is (right == 0 and heard_wrong >= SAMPLES)
+
+
+def test_a_sample_that_is_heard_later_answers_the_open_question():
+    calibration = Calibration()
+    calibration.judge("0x01", {FEATURE: False}, ["provider"])
+    question = calibration.open_question()
+    calibration.judge("0x01", {FEATURE: True})
+
+    assert question is not None
+    assert (question.block_hash, question.unheard) == ("0x01", ("provider",))
+    assert calibration.open_question() is None
+
+
+@given(outcomes=judged)
+def test_no_sample_takes_a_proven_feature_back(outcomes: list[tuple[bool, bool]]):
+    calibration = sampled([True] * SAMPLES)
+    for number, (is_right, is_unheard) in enumerate(outcomes):
+        unheard = ["provider"] if is_unheard else []
+        calibration.judge(f"0x{number + 10**6:064x}", {FEATURE: is_right}, unheard)
+        calibration.conclude()
+
+    assert calibration.has(FEATURE)
+    assert calibration.open_question() is None

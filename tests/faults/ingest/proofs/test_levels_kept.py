@@ -1,0 +1,247 @@
+"""Case 49: a level that blocks have proven is lowered by a proof, however many deny it."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.chain.verification.calibration import RETRY_SECONDS
+from oracle.devnet.fakechain.block_json import Block, Json
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import block_faults, transport_faults
+from oracle.devnet.fakechain.faults.forging import Depth, forged
+from oracle.devnet.fakechain.mining import MinedBlock
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.store.database import Store
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.faults.lies.lies import LIES
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import follow, shown
+from tests.support.ingest.indexer import FINALITY
+from tests.support.ingest.proofs import Site, grown
+from tests.support.ingest.reading import hide, made_busy, trust
+from tests.support.ingest.speaking import task_created, tx
+
+ALL = (0, 1, 2)
+LIARS = (0, 1)
+_ZERO_ROOT = bytes(32)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def busy(a_chain: AChain) -> AChain:
+    """More than enough blocks with logs to prove the headers, and three endpoints."""
+    a_chain.serve()
+    return made_busy(a_chain)
+
+
+@pytest.fixture
+def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    a_chain.serve()
+    return Site(a_chain, tmp_path, capsys)
+
+
+def silence(chain: AChain, *places: int) -> list[InjectedFault]:
+    return [hide(chain, transport_faults.status(503), place) for place in places]
+
+
+def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
+    for fault, place in zip(faults, places, strict=True):
+        chain.providers[place].faults.remove(fault)
+
+
+def lie(chain: AChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int) -> None:
+    """Let these endpoints tell one and the same lie about these blocks."""
+    for place in places:
+        liar = forged(chain.tree, LIES[what], depth, blocks)
+        liar.tags, liar.code = chain.provider.tags, chain.provider.code
+        hide(chain, block_faults.switched(liar), place)
+
+
+def doubled_logs(receipts: list[Json]) -> list[Json]:
+    return [{**receipt, "logs": receipt["logs"] * 2} for receipt in receipts]
+
+
+# --- a level that was proven ---
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("what", "depth"),
+    [("invented", Depth.RECEIPTS), ("omitted", Depth.RECEIPTS), ("time", Depth.HEADERS)],
+)
+def test_case_49_two_liars_of_three_do_not_lower_a_proven_level(
+    a_chain: AChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
+):
+    """The third endpoint is silent; then it answers again."""
+    grown(a_chain)
+    assert site.once(*order)[0] == 0
+    known = site.rows()
+    ours = grown(a_chain, 3)
+    lie(a_chain, what, depth, (ours[0].number, ours[-1].number), *LIARS)
+    silent = silence(a_chain, 2)
+
+    refused = [site.once(*order) for _ in range(2)]
+    _, status = site.tell("status")
+    restore(a_chain, silent, 2)
+    honest = site.once(*order)
+
+    assert {code for code, _ in refused} == {1}
+    assert "no endpoint proves it" in refused[0][1]
+    assert "REFUSED" in status
+    assert known == site.truth()[: len(known)]
+    assert (honest, site.rows()) == ((0, ""), site.truth())
+
+
+def test_case_49_a_proven_level_outlives_the_process_and_does_not_expire(
+    a_chain: AChain, site: Site, tmp_path: Path
+):
+    grown(a_chain)
+    site.once(*ALL)
+    store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
+    with store.reading() as uow:
+        in_a_century = uow.facts.of("", 5_000_000_000)
+    store.close()
+
+    assert in_a_century["trust_receipts_root"] == "right"
+    assert in_a_century["trust_header_hash"] == "right"
+
+
+def test_case_49_receipts_that_two_endpoints_spoil_alike_are_refused_while_a_third_is_silent(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.index()
+    lost = shown("oracle_chain_calibration_lost_total", feature="receipts_root")
+    for place in LIARS:
+        hide(busy, block_faults.spoiled_receipts("doubled", doubled_logs), place)
+    silent = silence(busy, 2)
+    busy.say(task_created(1))
+
+    for _ in range(5):
+        with pytest.raises(TransientError):
+            indexer.step()
+        clock.pass_by(60)
+    assert trust("receipts_root") == 1
+    restore(busy, silent, 2)
+    follow(indexer, clock, seconds=30)
+
+    assert shown("oracle_chain_calibration_lost_total", feature="receipts_root") == lost
+    assert indexer.canonical_logs() == busy.logs()
+
+
+class Unfilled(MinedBlock):
+    """A block of a chain that computes no roots of receipts any more: its own hash says so."""
+
+    def _made_roots(self) -> tuple[bytes, bytes]:
+        transactions, _ = super()._made_roots()
+        return transactions, _ZERO_ROOT
+
+
+class Bloomless(MinedBlock):
+    """A block of a chain that fills no blooms any more: its own hash says so."""
+
+    def _made_roots(self) -> tuple[bytes, bytes]:
+        self._bloom = 0
+        return super()._made_roots()
+
+
+def mined_as(chain: AChain, kind: type[MinedBlock], number: int) -> Block:
+    """Mine one block of this kind, in which a task is created."""
+    parent = chain.head
+    txs = tuple(chain.tree._numbered([tx(task_created(number))]))
+    block = kind(parent, (parent.number + 1, parent.time + 12, 0), txs, chain.tree.chain_id)
+    chain.tree.blocks.add(block, block.tx_hashes)
+    chain.tree.last = block
+    return chain.show(block)
+
+
+@pytest.mark.parametrize(("kind", "feature"), [(Unfilled, "receipts_root"), (Bloomless, "bloom")])
+def test_case_49_a_header_that_hashes_right_and_does_not_fit_its_block_lowers_the_level(
+    busy: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    kind: type[MinedBlock],
+    feature: str,
+):
+    """One endpoint is enough: its header is a proof, and no word."""
+    indexer = open_indexer(busy.urls[0], clock=clock)
+    indexer.index()
+    lost = shown("oracle_chain_calibration_lost_total", feature=feature)
+    assert trust(feature) == 1
+
+    for number in range(FINALITY):
+        mined_as(busy, kind, number)
+        follow(indexer, clock)
+
+    assert shown("oracle_chain_calibration_lost_total", feature=feature) == lost + 1
+    assert (trust(feature), trust("header_hash")) == (-1, 1)
+    assert indexer.canonical_logs() == busy.logs()
+
+
+# --- before anything is proven ---
+
+
+@pytest.mark.parametrize("silent_place", [0, 1, 2])
+def test_case_49_liars_of_a_first_start_refute_nothing_while_a_third_endpoint_is_silent(
+    a_chain: AChain, site: Site, silent_place: int
+):
+    grown(a_chain)
+    liars = [place for place in ALL if place != silent_place]
+    for place in liars:
+        hide(a_chain, block_faults.spoiled_receipts("doubled", doubled_logs), place)
+    silent = silence(a_chain, silent_place)
+
+    waiting = [site.once(*ALL) for _ in range(2)]
+    told = site.tell("status")[1], site.tell("resync", "refusal")[1]
+    accepted = site.tell("resync", "refusal", "--accept", "--reason", "no")
+    assert site.cursor() == -1
+    restore(a_chain, silent, silent_place)
+    honest = site.once(*ALL)
+
+    assert {code for code, _ in waiting} == {1}
+    assert len(set(waiting)) == 1
+    assert "does not answer" in waiting[0][1]
+    assert "REFUSED" in told[0]
+    assert "waiting" in told[1]
+    assert accepted[0] == 2
+    assert (honest, site.rows()) == ((0, ""), site.truth())
+
+
+def test_case_49_headers_that_prove_nothing_are_refuted_when_every_provider_was_asked(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    for place in ALL:
+        hide(busy, block_faults.dummy_receipts_root(), place)
+    silent = silence(busy, 2)
+    indexer = open_indexer(*busy.urls, clock=clock)
+
+    with pytest.raises(TransientError, match="does not answer"):
+        indexer.step()
+    assert trust("receipts_root") == 0
+    restore(busy, silent, 2)
+    follow(indexer, clock, seconds=30)
+
+    assert trust("receipts_root") == -1
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_49_headers_once_refuted_hold_nobody_up_while_a_provider_is_silent(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    for place in ALL:
+        hide(busy, block_faults.dummy_receipts_root(), place)
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.index()
+    silence(busy, 2)
+
+    clock.pass_by(RETRY_SECONDS + 1)
+    busy.say(task_created(1))
+    follow(indexer, clock)
+
+    assert trust("receipts_root") == -1
+    assert indexer.canonical_logs() == busy.logs()
