@@ -27,6 +27,8 @@ class Heads:
     safe: BlockRef | None
     final: BlockRef
     stalled: bool = False
+    # The endpoint that showed them.
+    endpoint: str = ""
 
 
 class WrongChainError(RpcError):
@@ -59,7 +61,8 @@ def look(
         words = f"is at block {latest.number}, block {before.number} was final before"
         raise RpcError(endpoint.name, ErrorKind.BEHIND, words)
     safe, finalized = tagged.get("safe"), _forward(endpoint, tagged.get("finalized"))
-    return Heads(latest, safe, final_block(endpoint, finality, latest, finalized, before))
+    final = final_block(endpoint, finality, latest, finalized, before)
+    return Heads(latest, safe, final, endpoint=endpoint.name)
 
 
 def known_tags(endpoint: Endpoint) -> tuple[str, ...]:

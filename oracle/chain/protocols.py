@@ -69,7 +69,10 @@ class ChainReader(Protocol):
         ...
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
-        """Return who else than this endpoint shows which block there; None: nobody does now."""
+        """Return an endpoint of another provider than `than`, and the block that it shows there.
+
+        None: no other provider answers now.
+        """
         ...
 
     def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
@@ -105,6 +108,10 @@ class ChainReader(Protocol):
 
     def endpoint_names(self) -> tuple[str, ...]:
         """Return how the endpoints are named here, the preferred one first."""
+        ...
+
+    def providers(self) -> Mapping[str, str]:
+        """Return the provider of each endpoint, by the endpoint's name: one is one witness."""
         ...
 
     def verified(

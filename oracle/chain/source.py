@@ -198,9 +198,10 @@ class ChainSource:
         return self._witnesses.all(number, than)
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
-        """Return who else shows which block at this height; None: nobody does now.
+        """Return an endpoint of another provider, and its block at this height; None: no answer.
 
-        The others are asked in turn until one tells; who is silent is left alone for a minute.
+        The endpoints are asked in turn until one answers; a silent one is left alone for a minute.
+        Where there is one provider, another endpoint of it is asked.
         """
         return self._witnesses.second(number, than)
 
@@ -213,6 +214,7 @@ class ChainSource:
         self._ahead.drop()
         self.tracker.fall_back(newest)
         self._outvoted.warn(endpoint, why)
+        self._endpoints.acquit_behind(endpoint)
         self._endpoints.deprioritise(endpoint, "fork")
 
     def blame(self, endpoint: str, why: str) -> None:
@@ -229,6 +231,7 @@ class ChainSource:
         """Do not use it until it shows our final block of this height and hash."""
         self._ahead.drop()
         self.tracker.fall_back()
+        self._endpoints.acquit_behind(endpoint)
         self._endpoints.quarantine(endpoint, why, Checkpoint(*final, "our database"))
 
     def convict(self, endpoint: str, why: str) -> None:
@@ -247,6 +250,10 @@ class ChainSource:
     def endpoint_names(self) -> tuple[str, ...]:
         """Return how the endpoints are named here, the preferred one first."""
         return tuple(endpoint.name for endpoint in self._endpoints)
+
+    def providers(self) -> Mapping[str, str]:
+        """Return the provider of each endpoint, by the endpoint's name."""
+        return self._endpoints.providers()
 
     def level_allowed(self) -> Level:
         """Return the highest level that settings and calibration allow now; asks no endpoint."""

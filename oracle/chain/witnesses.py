@@ -56,8 +56,11 @@ class Witnesses:
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
         """See `Source.second`."""
-        now = self._clock()
+        now, provider = self._clock(), self._endpoints.providers()
+        has_others = len(set(provider.values())) > 1
         for endpoint in self._endpoints.others(than):
+            if has_others and endpoint.provider == provider.get(than):
+                continue
             if now < self._backoff.get(endpoint.name, now):
                 continue
             try:

@@ -15,6 +15,7 @@ from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
 from oracle.indexer.audit.unproven_history import why_unproven
+from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.feed_faults import holding, words_of
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
@@ -41,10 +42,11 @@ Facts = Mapping[str, object] | None
 
 
 def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
-    """Return which blocks nobody should rest on; None: there are no such.
+    """Return which blocks nothing should be derived from; None: there are none.
 
-    They came from endpoints proven wrong alone, or two endpoints differ about them, or nothing
-    but an endpoint's word is to be had of them. `is_running`: the audit comes to the newest later.
+    They came from endpoints proven wrong alone, or two endpoints differ about them, or no second
+    provider confirms them, or nothing proves them. `is_running`: the audit, and a second provider,
+    come to the newest blocks later.
     """
     spare = _WAITING_BLOCKS if is_running else 0
     with app.store.reading() as uow:
@@ -52,6 +54,7 @@ def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
         blocks, wrong = quarantine.blocks(app.folder.scope.id), quarantine.reasons()
         disputes = disputes_in(uow)
         unproven = why_unproven(app.source, uow, app.folder.scope, spare=spare)
+        unproven = unproven or (None if is_running else unconfirmed_reason(uow))
     if not blocks:
         return next((each.words for each in disputes), unproven)
     return (

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth, count_window
@@ -23,7 +24,9 @@ from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.probe_planner import plan_next
+from oracle.domain.health import Condition
 from oracle.errors import TransientError
+from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next
 from oracle.indexer.refused_block import refusal_in
@@ -45,6 +48,8 @@ from oracle.txmgr.signing_queue import backoff_reason
 
 _STATISTICS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
+# A second provider may be silent for so long before the daemon is not ready.
+_UNCONFIRMED_SECONDS = 300.0
 # How often to see whether an endpoint is due, each is once an hour, or one that was late has told.
 PROBE_SECONDS = 10.0
 
@@ -74,6 +79,7 @@ class DaemonSteps:
             self.app, self.epoch, self.ingest, self.watch.liveness.mark_progress
         )
         self.feed = feed_steps(self.app, self.watch, lambda: self._patience)
+        self.ingest.confirms_safe = self.app.config.oracle.level == "safe"
         self.ingest.limit = None if self.feed is None else FeedHeadLimit(self.app.store)
 
     def index(self) -> Facts:
@@ -117,8 +123,9 @@ class DaemonSteps:
             return self.integrity.reread(), None
         except TransientError as error:
             with self.app.store.reading() as uow:
-                if refusal_in(uow) is not None:
-                    raise
+                refusal = refusal_in(uow)
+            if refusal is not None:
+                raise RefusalError(refusal) from error
             return None, error
 
     def _show(self) -> None:
@@ -129,8 +136,15 @@ class DaemonSteps:
             self.watch.halt = uow.halts.reason()
             self.watch.gap = None if self.integrity.scope_backfill.is_sound else first_gap(uow)
             refusal = refusal_in(uow)
+            unconfirmed = unconfirmed_reason(uow)
         self.watch.refused = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
+        since, now = self.ingest.unconfirmed_since, self.ingest.clock()
+        is_late = since is not None and now - since > _UNCONFIRMED_SECONDS
+        if unconfirmed is not None and is_late:
+            self.watch.raise_condition(Condition.WAITING_WITNESS, unconfirmed)
+        else:
+            self.watch.clear_condition(Condition.WAITING_WITNESS)
         self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app, is_running=True)
         fork_watch = self.ingest.fork_watch
         self.watch.is_in_doubt = fork_watch.is_open()

@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from oracle.chain.fetch.fetcher import BlockWindow
@@ -18,16 +18,20 @@ from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.errors import FatalError, TransientError
+from oracle.indexer.block_confirmation import (
+    Confirmation,
+    confirm_block,
+    note_confirmation,
+)
 from oracle.indexer.block_hooks import HookNote, first_block, header_depth
 from oracle.indexer.commit import FetchedWindow, check_final, commit, newer_final
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.folder import Folder
 from oracle.indexer.refused_block import remembered
 from oracle.indexer.reorgs.finality_halt import HaltChanged
-from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch
+from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch, OutvotedError
 from oracle.indexer.reorgs.reorg import ParentMismatch, Rewound, rewind_if_forked
 from oracle.indexer.reorgs.reorg_watch import keep_watch
-from oracle.indexer.window_witness import OutvotedError, check_witness
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.tracing import span
@@ -69,11 +73,21 @@ class WindowCommitted:
 class IngestState:
     """What the loop remembers between windows: heads, doubts, and how much fits a second.
 
-    `clock` counts seconds, from anywhere.
+    `heads` are for whoever acts on the index: their final and safe blocks are those that a second
+    provider has confirmed. `claimed` are the heads as an endpoint showed them. `clock` counts
+    seconds, from anywhere.
     """
 
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
+    claimed: Heads | None = None
+    # Whether the safe block is confirmed as well: where reports go out by it.
+    confirms_safe: bool = False
+    # Since when no second provider confirms blocks: none is final, all are read and journaled as
+    # at the head. None: one does, or there is none.
+    unconfirmed_since: float | None = None
+    _safe: BlockRef | None = None
+    _shown: Heads | None = None
     most_blocks: int = field(default=_NO_LIMIT)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
     # How far the chain may be read; None: to its head.
@@ -85,13 +99,40 @@ class IngestState:
 
         Blocks more than `near` under the newest one, and final, are history whatever happened.
         """
-        known = self.heads
+        known = self.claimed
         is_old = self.clock() - self._asked_at > _HEADS_SECONDS
         if known is None or is_old or first > _history(known, near):
             known = chain.heads() if self.limit is None else self.limit.of(chain)
-            self.heads = known
+            self.claimed = known
             self._asked_at = self.clock()
         return known
+
+    def forget_heads(self) -> None:
+        """Have the heads asked for anew: the endpoint that showed them was put aside."""
+        self.claimed = None
+
+    def show_heads(self, final: BlockRef) -> None:
+        """Let `heads` have no final block above `final`, which was confirmed."""
+        claimed = self.claimed
+        if claimed is None:
+            return
+        confirmed = min(final, claimed.final, key=lambda block: block.number)
+        safe = self._safe if self._safe is not None else confirmed
+        is_known = claimed.safe is not None and safe.number <= claimed.safe.number
+        shown = replace(claimed, final=confirmed, safe=safe if is_known else None)
+        if claimed is not self._shown or shown != self.heads:
+            self.heads, self._shown = shown, claimed
+
+    def confirm_safe(self, safe: BlockRef | None) -> None:
+        """Note the highest safe block that a second provider shows as well; None: it does not."""
+        self._safe = safe
+
+    def confirm(self, result: Confirmation) -> None:
+        """Note whether a second provider confirms blocks now."""
+        if result is not Confirmation.UNANSWERED:
+            self.unconfirmed_since = None
+        elif self.unconfirmed_since is None:
+            self.unconfirmed_since = self.clock()
 
     def record_duration(self, blocks: int, seconds: float) -> None:
         """Adapt: a window that took too long is followed by a smaller one, else they grow."""
@@ -122,7 +163,7 @@ def index_next(
         try:
             return _turn(chain, store, folder, ingest)
         except OutvotedError:
-            ingest.heads = None
+            ingest.forget_heads()
     return _turn(chain, store, folder, ingest)
 
 
@@ -132,21 +173,28 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
     started = ingest.clock()
     near, every_from = header_depth(folder.hooks), first_block(folder.hooks)
     heads = ingest.heads_for(chain, first, near)
+    ingest.show_heads(_confirmed_final(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
     held = keep_watch(fork_context, folder, heads)
     if held is not None:
         return held.done
     if heads.latest.number < first:
-        return _at_the_head(fork_context, folder, heads)
+        return _at_the_head(fork_context, folder, ingest, heads)
     history = _history(heads, near)
     if every_from is not None:
         history = min(history, every_from - 1)
+    if ingest.unconfirmed_since is not None:
+        history = first - 1
     asked = _asked(heads, first, history, ingest.most_blocks)
-    window = _window(fork_context, cursor, heads, asked)
+    window = _window(fork_context, heads, asked)
     if cursor is not None and window.first_parent != cursor.hash:
         parent_mismatch = ParentMismatch(window.first_parent, window.endpoint)
         return rewind_if_forked(fork_context, folder, heads, parent_mismatch)
     ingest.fork_watch.tip.forget()
+    heads = _confirmed_heads(fork_context, ingest, heads, window)
+    if heads.final.number < window.last.number and not window.headers:
+        # It is read again as what may still change: with all headers, and journaled.
+        return _turn(chain, store, folder, ingest)
     said = window.said or folder.reader.read(window.logs, window.calls)
     fetched_window = FetchedWindow(window, said, heads, cursor)
     fetched = ingest.clock()
@@ -154,6 +202,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
     with span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
         written = commit(store, folder, fetched_window, ingest.clock)
     ingest.fork_watch.goes_on()
+    ingest.show_heads(_confirmed_final(store))
     committed = ingest.clock()
     ingest.record_duration(len(window.range), committed - fetched)
     return WindowCommitted(
@@ -179,21 +228,70 @@ class _Asked(NamedTuple):
     most: int
 
 
-def _window(
-    fork_context: ForkContext, cursor: Cursor | None, heads: Heads, asked: _Asked
-) -> BlockWindow:
-    """Return the next window, of which final blocks are witnessed by a second endpoint.
-
-    A block that is refused is remembered, and told again.
-    """
+def _window(fork_context: ForkContext, heads: Heads, asked: _Asked) -> BlockWindow:
+    """Return the next window; a block that is refused is stored, and refused at every try."""
     try:
-        window = _read(fork_context.chain, heads, asked)
+        return _read(fork_context.chain, heads, asked)
     except RefusalError as error:
         raise remembered(fork_context.store, error.refusal) from error
-    is_ours = cursor is None or window.first_parent == cursor.hash
-    if is_ours and window.last.number <= heads.final.number:
-        check_witness(fork_context, window)
-    return window
+
+
+def _confirmed_final(store: Store) -> BlockRef:
+    """Return the highest block that counts as final here: the cursor's, or the genesis block."""
+    with store.reading() as uow:
+        cursor, identity = uow.cursor.get(), uow.identity.get()
+        if cursor is not None and cursor.final_number is not None and cursor.final_hash:
+            known = uow.blocks.at(cursor.final_number)
+            final = BlockRef(cursor.final_number, cursor.final_hash, cursor.final_hash, 0)
+            return final if known is None else known
+    if identity is None:
+        raise FatalError("the database does not know its chain yet: its identity is not set")
+    return BlockRef(0, identity.genesis_hash, identity.genesis_hash, 0)
+
+
+def _confirmed_heads(
+    fork_context: ForkContext, ingest: IngestState, heads: Heads, window: BlockWindow | None
+) -> Heads:
+    """Return the heads with the highest final block that a second provider confirms.
+
+    Asked for is one block: the end of a window of final blocks, or else the final block. `window`
+    None: there is no new block.
+
+    Raises:
+        OutvotedError: the endpoint that gave it was found wrong.
+        TransientError: two providers show two blocks, and neither can be believed.
+    """
+    known = _confirmed_final(fork_context.store)
+    if window is not None and window.last.number <= heads.final.number:
+        block, giver, blocks = window.last, window.endpoint, window.range
+    else:
+        block, giver = heads.final, heads.endpoint
+        blocks = BlockRange(block.number, block.number)
+    if block.number <= known.number:
+        return heads
+    result = confirm_block(fork_context, block, giver, blocks)
+    note_confirmation(fork_context, block, result)
+    ingest.confirm(result)
+    if ingest.confirms_safe:
+        ingest.confirm_safe(_safe_block(fork_context, heads, window))
+    return replace(heads, final=known) if result is Confirmation.UNANSWERED else heads
+
+
+def _safe_block(
+    fork_context: ForkContext, heads: Heads, window: BlockWindow | None
+) -> BlockRef | None:
+    """Return the safe block of the heads, if it is ours and another provider shows it too."""
+    safe = heads.safe
+    if safe is None:
+        return None
+    with fork_context.store.reading() as uow:
+        known = [uow.blocks.at(safe.number), *([] if window is None else window.headers)]
+    if safe.hash not in {block.hash for block in known if block is not None}:
+        return None
+    seen = fork_context.chain.second(safe.number, heads.endpoint)
+    is_alone = len(set(fork_context.chain.providers().values())) <= 1
+    is_confirmed = is_alone if seen is None else seen[1].hash == safe.hash
+    return safe if is_confirmed else None
 
 
 def _read(chain: ChainReader, heads: Heads, asked: _Asked) -> BlockWindow:
@@ -225,7 +323,7 @@ def _first_block(uow: UnitOfWork) -> int:
 
 
 def _at_the_head(
-    fork_context: ForkContext, folder: Folder, heads: Heads
+    fork_context: ForkContext, folder: Folder, ingest: IngestState, heads: Heads
 ) -> Rewound | HaltChanged | None:
     """Do what there is to do without a new block: a fork, also a shorter one, a newer final."""
     store = fork_context.store
@@ -241,7 +339,7 @@ def _at_the_head(
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(fork_context, folder, heads)
     fork_context.fork_watch.tip.forget()
-    final = newer_final(heads, cursor)
+    final = newer_final(_confirmed_heads(fork_context, ingest, heads, None), cursor)
     if final is not None:
         with folder.following(cursor):
             with store.transaction() as uow:
@@ -250,6 +348,7 @@ def _at_the_head(
                 uow.cursor.move_to(heads.latest, final, cursor.epoch)
                 moved = uow.cursor.get()
             folder.commit_memory(moved)
+        ingest.show_heads(final)
     return None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.indexer.audit.disputes import disputes_in
+from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.feed_faults import words_of
 from oracle.indexer.refused_block import refusal_in
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
@@ -90,6 +91,9 @@ def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     refusal = refusal_in(uow)
     if refusal is not None:
         yield HealthFinding(Condition.REFUSED, f"{refusal.words}; `qos-oracle resync refusal`")
+    unconfirmed = unconfirmed_reason(uow)
+    if unconfirmed is not None:
+        yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed)
     for endpoint, reason in uow.facts.quarantine.reasons().items():
         todo = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
         yield HealthFinding(

@@ -162,8 +162,9 @@ class Office(WithContexts):
     equipment: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Two endpoints, which always agree: a fork is believed at once.
-        self.urls = self.urls or 2 * [self.premises.chain.url]
+        # Endpoints of two providers, which always agree: a fork is believed at once.
+        url = self.premises.chain.url
+        self.urls = self.urls or [url, url.replace("127.0.0.1", "localhost")]
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
         self._contracts = contracts
         self._reader = EventReader.open("reference", contracts, self.premises.address)

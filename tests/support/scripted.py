@@ -122,7 +122,7 @@ class ScriptedChain:
         final = seen[max(0, len(seen) - 1 - self.finality_depth)].ref
         if self._final is None or final.number > self._final.number:
             self._final = final
-        return Heads(seen[-1].ref, None, self._final)
+        return Heads(seen[-1].ref, None, self._final, endpoint=self.names[0])
 
     def header(self, number: int) -> BlockRef | None:
         seen = self._answering()._seen()
@@ -242,6 +242,9 @@ class ScriptedChain:
 
     def is_vouched(self) -> bool:
         return self.most_level >= Level.PROVEN
+
+    def providers(self) -> dict[str, str]:
+        return {name: name for name in self.names}
 
     def endpoint_names(self) -> tuple[str, ...]:
         return self.names

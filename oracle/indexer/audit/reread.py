@@ -16,12 +16,12 @@ from oracle.domain.coverage import Covered, Level
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.audit.reverify import ReverifyRequest, verify
 from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
+from oracle.indexer.block_confirmation import confirm_block
 from oracle.indexer.folder import Folder
 from oracle.indexer.provenance import note_proven
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.indexer.refused_block import explained, remembered
 from oracle.indexer.reorgs.fork_detection import ForkContext
-from oracle.indexer.window_witness import check_witness
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.indexer_metrics import BELOW_LEVEL
@@ -127,7 +127,8 @@ def _window(task: _Task, blocks: BlockRange) -> BlockWindow:
         window = task.chain.window(blocks, with_headers=False)
     except RefusalError as error:
         raise remembered(task.store, error.refusal) from error
-    check_witness(ForkContext(task.chain, task.store), window)
+    fork_context = ForkContext(task.chain, task.store)
+    confirm_block(fork_context, window.last, window.endpoint, window.range)
     return window
 
 

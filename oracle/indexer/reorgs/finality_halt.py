@@ -19,6 +19,7 @@ from oracle.indexer.reorgs.fork_detection import (
     ForkContext,
     ForkJudgement,
     ForkVerdict,
+    OutvotedError,
     block_seconds,
     judge,
 )
@@ -53,23 +54,25 @@ def show(store: Store) -> str | None:
 
 
 def compare_final(fork_context: ForkContext) -> HaltChanged | None:
-    """Ask for the block that is final here; one that differs is judged, see `accuse_final`.
+    """Ask every endpoint for the block that is final here; `accuse_final` judges another one.
 
     Raises:
-        TransientError: no endpoint answers, or one contradicts the others and is quarantined.
+        TransientError: an endpoint contradicts another, and is quarantined.
+        OutvotedError: the same, and two providers show our block.
     """
     with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None:
         return None
-    seen = fork_context.chain.header(cursor.final_number)
-    if seen is not None and seen.hash == cursor.final_hash:
-        # Whoever denied it has come back to it.
+    views = fork_context.chain.witness(cursor.final_number)
+    seen = [one.block for one in views if one.head.number >= cursor.final_number and one.block]
+    other = next((block for block in seen if block.hash != cursor.final_hash), None)
+    if other is not None:
+        return accuse_final(fork_context, cursor, other)
+    if seen:
+        # The endpoint that denied the block shows it again.
         fork_context.fork_watch.final.forget()
-        return None
-    if seen is None:
-        return None
-    return accuse_final(fork_context, cursor, seen)
+    return None
 
 
 def accuse_final(
@@ -84,13 +87,14 @@ def accuse_final(
     chain skipped its height: nobody can show a block there, and who judged is believed.
 
     Raises:
-        TransientError: the others deny it; who said so is quarantined, and nothing changed.
+        TransientError: another endpoint shows our block; the one that denies it is quarantined,
+            and nothing is changed. OutvotedError: two providers show it.
     """
     if cursor.final_number is None or cursor.final_hash is None:
         return None
     final = cursor.final_number
     is_skipped = on_top is not None and theirs.number > final
-    is_sure = on_top is not None and (is_skipped or len(on_top.against) < ENOUGH)
+    is_sure = on_top is not None and (is_skipped or on_top.deniers < ENOUGH)
     by = next(iter(on_top.against)) if on_top is not None and is_skipped else ""
     accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final, endpoint=by)
     judged = judge(fork_context, accused, fork_context.fork_watch.final)
@@ -154,8 +158,9 @@ def _is_proof(
     if set(said.values()) != {cursor.final_hash}:
         fork_evidence.forget()
         return False
-    if len(fork_context.chain.endpoint_names()) >= ENOUGH:
-        return len(said) >= ENOUGH
+    provider = fork_context.chain.providers()
+    if len(set(provider.values())) >= ENOUGH:
+        return len({provider.get(endpoint, endpoint) for endpoint in said}) >= ENOUGH
     about = cursor.final_number, cursor.final_hash, frozenset(said.values())
     return fork_evidence.says_again(about, fork_context.now, pause)
 
@@ -190,4 +195,5 @@ def _quarantined(
             endpoint, f"says that {words}", (accused.number, accused.ours)
         )
     said = ", ".join(judged.liars) or "an endpoint"
-    return TransientError(f"{said} says that {words}: nothing was changed")
+    error = OutvotedError if judged.supporters >= ENOUGH else TransientError
+    return error(f"{said} says that {words}: nothing was changed")

@@ -5,7 +5,7 @@ is no second, the only one has to say the same three times, some blocks apart.
 See docs/explanation/reorgs.md#witnesses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -19,7 +19,7 @@ from oracle.telemetry import indexer_metrics
 # Of one endpoint alone: so many times the same answer, so many block times apart.
 POLLS = 3
 POLL_BLOCKS = 2
-# Two endpoints that say the same of a block are believed.
+# Endpoints of two providers that show the same block are believed.
 ENOUGH = 2
 # In place of a hash, where our chain skipped the height.
 NO_BLOCK = Hash("no block")
@@ -28,6 +28,10 @@ _SHORTEST, _LONGEST, _USUAL = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
 # Endpoints that contradict each other for longer hold us up; a fork that spreads does not.
 DISPUTED_SECONDS = 30.0
+
+
+class OutvotedError(TransientError):
+    """Two providers agree against an endpoint, which was put aside: the others are to be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,9 @@ class ForkJudgement:
     with_us: tuple[str, ...]
     # The highest block of those whose word holds.
     newest: int = -1
+    # How many providers deny our block, and how many show it.
+    deniers: int = 0
+    supporters: int = 0
 
     @property
     def liars(self) -> tuple[str, ...]:
@@ -166,7 +173,8 @@ def judge(
         InputError: an endpoint is on another chain.
     """
     views = fork_context.chain.witness(accused.number)
-    judged = _weighed(accused, [one for one in views if one.head.number >= accused.number])
+    views = [one for one in views if one.head.number >= accused.number]
+    judged = _weighed(accused, views, fork_context.chain.providers())
     if judged.verdict is not ForkVerdict.OPEN:
         fork_evidence.forget()
     elif judged.against:
@@ -197,6 +205,7 @@ def reject(fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement)
             f"block {accused.number + 1} came with the parent {accused.theirs}, which is not our "
             "block; asked again, the chain still has ours"
         )
+    error = OutvotedError if judged.supporters >= ENOUGH else TransientError
     beyond = _contradict_final(fork_context)
     for endpoint in judged.liars:
         indexer_metrics.REJECTED.labels("outvoted").inc()
@@ -206,8 +215,9 @@ def reject(fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement)
         else:
             fork_context.chain.deprioritise(endpoint, f"said that {words}", judged.newest)
     liars = ", ".join(judged.liars)
-    fork_context.fork_watch.dispute_about(f"{liars} said that {words}", fork_context.now)
-    return TransientError(f"{liars} said that {words}: put aside, nothing undone")
+    if error is TransientError:
+        fork_context.fork_watch.dispute_about(f"{liars} said that {words}", fork_context.now)
+    return error(f"{liars} said that {words}: put aside, nothing undone")
 
 
 def _contradict_final(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
@@ -227,7 +237,9 @@ def _contradict_final(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
     return {endpoint: final for endpoint, hash_ in shown.items() if hash_ != cursor.final_hash}
 
 
-def _weighed(accused: ForkClaim, views: Sequence[Witness]) -> ForkJudgement:
+def _weighed(
+    accused: ForkClaim, views: Sequence[Witness], providers: Mapping[str, str]
+) -> ForkJudgement:
     with_us = tuple(one.endpoint for one in views if _hash(one) == accused.ours)
     against = {one.endpoint: one.block.hash for one in views if one.block is not None}
     against = {name: hash_ for name, hash_ in against.items() if hash_ != accused.ours}
@@ -239,13 +251,15 @@ def _weighed(accused: ForkClaim, views: Sequence[Witness]) -> ForkJudgement:
         one.head.number >= accused.tip > accused.number and one.endpoint in with_us
         for one in views
     )
-    if len(against) >= ENOUGH and not is_longer:
+    deniers = {providers.get(endpoint, endpoint) for endpoint in against}
+    supporters = {providers.get(endpoint, endpoint) for endpoint in with_us} - deniers
+    if len(deniers) >= ENOUGH and not is_longer:
         verdict = ForkVerdict.LEFT
     else:
         verdict = ForkVerdict.STAYS if with_us else ForkVerdict.OPEN
     right = against.keys() if verdict is ForkVerdict.LEFT else with_us
     newest = max((one.head.number for one in views if one.endpoint in right), default=-1)
-    return ForkJudgement(verdict, against, with_us, newest)
+    return ForkJudgement(verdict, against, with_us, newest, len(deniers), len(supporters))
 
 
 def _hash(one: Witness) -> Hash:

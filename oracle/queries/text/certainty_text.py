@@ -18,11 +18,13 @@ def certainty_of(
     return found, [*_witnesses(source), *lines]
 
 
-def _witnesses(source: ChainSource) -> list[tuple[str, str]]:
-    """Say that nobody could contradict, where that is so: a whole chain may be made up."""
-    if len(source.endpoint_names()) > 1:
+def _witnesses(source: ChainSource) -> list[Line]:
+    """Return that no second provider could contradict: a whole chain may be made up."""
+    if len(set(source.providers().values())) > 1:
         return []
-    told = "there is one endpoint, and a chain of its own making would fit itself"
+    count = len(source.providers())
+    one = "one endpoint" if count == 1 else f"one provider ({count} endpoints)"
+    told = f"there is {one}, and a chain of its own making would fit itself"
     return [("witness", f"unwitnessed: {told}; name a second in [chain] endpoints")]
 
 

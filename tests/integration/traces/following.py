@@ -77,7 +77,7 @@ class Follower:
 
     def index(self) -> None:
         """Take in all that the chain shows."""
-        self.ingest.heads = None
+        self.ingest.forget_heads()
         while index_next(self.source, self.store, self.folder, self.ingest) is not None:
             pass
 

@@ -79,7 +79,7 @@ class FeedFollower:
 
     def catch_up(self) -> None:
         # Heads are known anew each time: no clock of a machine decides what is folded.
-        self.follower.ingest.heads = None
+        self.follower.ingest.forget_heads()
         # None while the feed is not settled up to the first block.
         with suppress(TransientError):
             self.follower.catch_up()

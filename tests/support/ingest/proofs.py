@@ -99,6 +99,12 @@ class Site:
             at = uow.cursor.get()
             return -1 if at is None else at.number
 
+    def final(self) -> int | None:
+        """The highest block that counts as final."""
+        with self._store() as store, store.reading() as uow:
+            at = uow.cursor.get()
+            return None if at is None else at.final_number
+
     def _store(self) -> "_Opened":
         return _Opened(f"sqlite:///{self.folder / 'oracle.sqlite'}")
 

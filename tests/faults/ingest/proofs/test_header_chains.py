@@ -10,6 +10,7 @@ from oracle.devnet.fakechain.tree import branch
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import shown
+from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import FOREIGN, Site, grown
 from tests.support.ingest.reading import hide
 from tests.support.ingest.speaking import ANYBODY, task_created
@@ -85,17 +86,27 @@ def test_blocks_of_ones_own_that_nothing_stands_on_are_found_out(
     assert (told, site.rows()) == ((0, ""), site.truth())
 
 
-def test_a_second_endpoint_that_is_silent_stops_no_history_and_is_counted(
+def test_history_that_no_second_provider_confirms_is_read_and_is_not_final(
     a_chain: AChain, site: Site
 ):
     grown(a_chain, 30)
-    hide(a_chain, transport_faults.status(500), 1)
+    silent = hide(a_chain, transport_faults.status(500), 1)
     before = shown(WITNESSED, result="unanswered")
 
     told = site.once(0, 1)
+    _, said = site.tell("status")
 
-    assert (told, site.rows()) == ((0, ""), site.truth())
+    assert told[0] == 1
+    assert "no second provider confirms" in told[1]
+    assert "WAITING-WITNESS" in said
+    assert (site.final(), site.rows()) == (0, site.truth())
     assert shown(WITNESSED, result="unanswered") > before
+
+    a_chain.providers[1].faults.remove(silent)
+
+    assert (site.once(0, 1), site.rows()) == ((0, ""), site.truth())
+    assert site.final() == a_chain.head.number - FINALITY
+    assert "WAITING-WITNESS" not in site.tell("status")[1]
 
 
 def test_a_refused_chain_is_not_believed_because_the_other_falls_silent(

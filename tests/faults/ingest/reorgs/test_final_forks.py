@@ -1,0 +1,298 @@
+"""Cases 4, 5 and 51: a block is final when a second provider shows it, whoever is on a fork.
+
+The matrix: which endpoint is on a fork of its own, how deep, in history or at the head, and
+whether a daemon or `run --once` reads it. The endpoint that reads first is the first of the three.
+"""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import transport_faults
+from oracle.devnet.fakechain.tree import branch
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import follow
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.proofs import Site, grown
+from tests.support.ingest.reading import hide
+from tests.support.ingest.speaking import task_created, tx
+
+ALL = (0, 1, 2)
+# Just below the final block, above it, and nearly the whole chain.
+DEPTHS = (FINALITY + 4, 3, 24)
+# Long enough for everything that the fork holds to become final, were it believed.
+_BLOCKS = FINALITY + 6
+Cell = tuple[int, int, str, str]
+# The first is the one that CI plays.
+MATRIX = [
+    pytest.param(cell, id="-".join(map(str, cell)))
+    for cell in product(ALL, DEPTHS, ("head", "history"), ("daemon", "once"))
+]
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    a_chain.serve()
+    return Site(a_chain, tmp_path, capsys)
+
+
+class Forker:
+    """Keeps one endpoint on a fork of its own, on which other tasks are created."""
+
+    def __init__(self, chain: AChain, place: int, depth: int) -> None:
+        self.chain, self.place = chain, place
+        self.head = chain.back(depth)
+        chain.following = [one for one in chain.following if one is not chain.providers[place]]
+        self._number = 50_000
+        honest = chain.head
+        self.grow(depth + 1)
+        chain.tree.last = honest
+
+    def grow(self, blocks: int = 1) -> None:
+        """Add blocks to the fork, and leave the honest chain the newest."""
+        honest = self.chain.tree.last
+        for _ in range(blocks):
+            self._number += 1
+            self.head = self.chain.tree.mine([tx(task_created(self._number))], self.head)
+        self.chain.tree.last = honest
+        self.chain.providers[self.place].head = self.head
+
+
+def heights(chain: AChain) -> dict[int, str]:
+    return {block.number: block.hash for block in branch(chain.head)}
+
+
+def final_of(indexer: Indexer) -> tuple[int, str]:
+    with indexer.store.reading() as uow:
+        at = uow.cursor.get()
+    assert at is not None
+    assert at.final_number is not None
+    return at.final_number, str(at.final_hash)
+
+
+def step_on(indexer: Indexer, chain: AChain, clock: VirtualClock) -> None:
+    """Turn as a daemon does, until it is at the head; no false block is final at any time."""
+    for _ in range(300):
+        try:
+            done = indexer.step()
+        except TransientError:
+            clock.pass_by(5)
+            continue
+        number, block_hash = final_of(indexer)
+        assert block_hash == heights(chain)[number]
+        heads = indexer.ingest.heads
+        assert heads is not None
+        assert heads.final.number <= max(number, 0)
+        if done is None:
+            return
+    raise AssertionError("nothing but failures")
+
+
+@pytest.mark.parametrize("cell", MATRIX)
+def test_case_51_an_endpoint_on_a_fork_of_its_own_is_outvoted_before_its_blocks_are_final(
+    a_chain: AChain, site: Site, open_indexer: OpenIndexer, clock: VirtualClock, cell: Cell
+):
+    liar, depth, where, mode = cell
+    grown(a_chain, 12)
+    indexer = open_indexer(*a_chain.urls, clock=clock) if mode == "daemon" else None
+
+    def read() -> None:
+        if indexer is None:
+            assert site.once(*ALL) == (0, "")
+        else:
+            clock.pass_by(12)
+            step_on(indexer, a_chain, clock)
+
+    if where == "head":
+        read()
+    forker = Forker(a_chain, liar, depth)
+    for number in range(_BLOCKS):
+        a_chain.say(task_created(80_000 + number))
+        forker.grow()
+        if indexer is not None or number in {0, _BLOCKS - 1}:
+            read()
+    read()
+
+    if indexer is None:
+        assert (site.rows(), site.final()) == (site.truth(), a_chain.head.number - FINALITY)
+    else:
+        assert indexer.canonical_logs() == a_chain.logs()
+        assert final_of(indexer)[0] == a_chain.head.number - FINALITY
+
+
+@pytest.mark.parametrize("liar", ALL)
+def test_once_ends_well_again_and_again_while_one_of_three_is_on_another_fork(
+    a_chain: AChain, site: Site, liar: int
+):
+    """Everything is stored, and the fork of one endpoint costs no run its exit code."""
+    grown(a_chain, 12)
+    assert site.once(*ALL) == (0, "")
+    Forker(a_chain, liar, FINALITY + 4)
+
+    assert [site.once(*ALL) for _ in range(3)] == [(0, "")] * 3
+    assert site.rows() == site.truth()
+
+
+# --- two providers, or one ---
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+def test_case_5_of_two_providers_neither_is_believed_about_a_final_block(
+    a_chain: AChain, site: Site, liar: int
+):
+    grown(a_chain, 12)
+    assert site.once(0, 1) == (0, "")
+    confirmed = site.final()
+    forker = Forker(a_chain, liar, 3)
+    for number in range(_BLOCKS):
+        a_chain.say(task_created(80_000 + number))
+    forker.grow(_BLOCKS)
+
+    told = [site.once(0, 1)[0] for _ in range(2)]
+    status, waited = site.tell("status"), site.final()
+    third = site.once(0, 1, 2)
+
+    assert third == (0, "")
+    assert told == [1, 1]
+    assert status[0] != 0
+    assert site.rows() == site.truth()
+    assert confirmed is not None
+    assert waited is not None
+    assert waited <= confirmed + FINALITY - 3
+
+
+def silence(chain: AChain, *places: int) -> list[InjectedFault]:
+    return [hide(chain, transport_faults.status(503), place) for place in places]
+
+
+def test_case_5_blocks_that_no_second_provider_confirms_are_not_final_until_one_answers(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    grown(a_chain, 12)
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    step_on(indexer, a_chain, clock)
+    confirmed = final_of(indexer)
+    (silent,) = silence(a_chain, 1)
+    for number in range(_BLOCKS):
+        a_chain.say(task_created(number))
+        clock.pass_by(12)
+        step_on(indexer, a_chain, clock)
+
+    waiting = final_of(indexer)
+    heads = indexer.ingest.heads
+    a_chain.providers[1].faults.remove(silent)
+    clock.pass_by(120)
+    a_chain.quiet(1)
+    step_on(indexer, a_chain, clock)
+
+    assert waiting == confirmed
+    assert heads is not None
+    assert heads.final.number == confirmed[0]
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert final_of(indexer)[0] == a_chain.head.number - FINALITY
+
+
+def test_case_51_a_fork_followed_while_the_others_are_silent_is_left_when_they_answer(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """Read from the first block on: what nobody confirms is journaled, also in history."""
+    a_chain.serve()
+    grown(a_chain, 12)
+    forker = Forker(a_chain, 0, 30)
+    silent = silence(a_chain, 1, 2)
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    follow(indexer, clock)
+    followed, final = indexer.cursor[1], final_of(indexer)[0]
+
+    for fault, place in zip(silent, (1, 2), strict=True):
+        a_chain.providers[place].faults.remove(fault)
+    clock.pass_by(120)
+    a_chain.quiet(3)
+    step_on(indexer, a_chain, clock)
+
+    assert (followed, final) == (forker.head.hash, 0)
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert final_of(indexer)[0] == a_chain.head.number - FINALITY
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+def test_case_51_two_urls_of_one_provider_are_one_witness(
+    a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
+):
+    """They show the same fork; the one endpoint of another provider is not outvoted by them."""
+    grown(a_chain, 12)
+    Forker(a_chain, liar, FINALITY + 4)
+    urls = [f"{a_chain.urls[liar]}/one", f"{a_chain.urls[liar]}/two", a_chain.urls[1 - liar]]
+    monkeypatch.setattr(a_chain, "urls", urls)
+
+    code, words = site.once(*ALL)
+
+    assert code == 1
+    assert "no second" in words
+    assert site.final() is None or site.final() < a_chain.head.number - FINALITY - 4
+
+
+def test_one_provider_alone_goes_on_and_status_says_so(
+    a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    grown(a_chain, 12)
+    monkeypatch.setattr(a_chain, "urls", [f"{a_chain.urls[0]}/one", f"{a_chain.urls[0]}/two"])
+
+    told, status = site.once(0, 1), site.tell("status")[1]
+
+    assert (told, site.final()) == ((0, ""), a_chain.head.number - FINALITY)
+    assert "one provider (2 endpoints)" in status
+
+
+def test_confirming_final_blocks_costs_one_header_a_block(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    grown(a_chain, 12)
+    indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
+    step_on(indexer, a_chain, clock)
+    before = len(a_chain.providers[1].asked)
+
+    for _ in range(20):
+        a_chain.quiet(1)
+        clock.pass_by(1)
+        step_on(indexer, a_chain, clock)
+
+    asked = list(a_chain.providers[1].asked)[before:]
+    assert len(asked) == 20
+    assert {one.method for one in asked} == {"eth_getBlockByNumber"}
+
+
+def test_a_safe_block_counts_where_a_second_provider_shows_it(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    grown(a_chain, 12)
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.ingest.confirms_safe = True
+    step_on(indexer, a_chain, clock)
+    a_chain.quiet(1)
+    clock.pass_by(12)
+    step_on(indexer, a_chain, clock)
+    heads = indexer.ingest.heads
+    assert heads is not None
+    assert heads.safe is not None
+    agreed = heads.safe.number
+    assert agreed == a_chain.head.number - 2
+    silence(a_chain, 1)
+    for _ in range(4):
+        a_chain.quiet(1)
+        clock.pass_by(12)
+        step_on(indexer, a_chain, clock)
+
+    heads = indexer.ingest.heads
+    assert heads is not None
+    assert (heads.safe or heads.final).number <= agreed
