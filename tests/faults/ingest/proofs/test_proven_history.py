@@ -126,12 +126,13 @@ def test_what_is_below_the_level_is_said_by_status_until_it_is_read_again(
 def test_wrong_samples_cost_the_endpoint_that_gave_them_and_not_the_chain(
     a_chain: AChain, site: Site
 ):
-    """Of all the newest blocks the first endpoint gives other receipts than the second."""
+    """Of all the newest blocks the first endpoint gives other receipts than the two others."""
+    a_chain.serve()
     grown(a_chain)
     lie = log_faults.spoiled_log("other data", changes_data, methods=log_faults.EVERYWHERE)
     hide(a_chain, lie)
 
-    told = site.once(0, 1)
+    told = site.once(0, 1, 2)
 
     assert (trust("receipts_root"), trust("bloom")) == (1, 1)
     assert (told, site.rows()) == ((0, ""), site.truth())
