@@ -28,7 +28,7 @@ def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> lis
 
 def _target(one: NotifySection, clock: Callable[[], float]) -> Target:
     nodes = frozenset(Address(node) for node in one.nodes)
-    choice = NoticeChoice(frozenset(kind.value for kind in one.kinds), nodes)
+    choice = NoticeChoice(frozenset(one.kinds), nodes)
     if one.secret_file is None:
         return AppriseTarget(one.name, choice, one.url)
     secret = read_secret(one.secret_file).strip()

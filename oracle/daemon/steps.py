@@ -303,7 +303,7 @@ def steps_of(work: DaemonSteps) -> list[Job]:
         Job("lease", RENEW_SECONDS, work.keep_lease),
         Job("reconcile", _RECONCILE_SECONDS, work.compare),
         # Before the index: they look before blocks that an operator took back are there again.
-        *optional_jobs(work.app, work.ingest, work.feed, is_daemon=work.wait is None),
+        *optional_jobs(work.app, work.ingest, work.feed, work.watch, is_daemon=work.wait is None),
         Job("index", poll, work.index),
         # Look before acting: what landed while we were away is not to be paid for again.
         Job("confirm", poll, work.confirm),

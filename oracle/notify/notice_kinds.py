@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
+from oracle.domain.health import Condition
+
 
 class NoticeKind(StrEnum):
     TIMED_OUT = "timed_out"
@@ -21,6 +23,9 @@ class NoticeKind(StrEnum):
     REORG = "reorg"
     HALTED = "halted"
     HALT_CLEARED = "halt_cleared"
+    CONDITION_BEGAN = "condition_began"
+    CONDITION_OVER = "condition_over"
+    DAEMON_WAS_DOWN = "daemon_was_down"
 
 
 # One line each, filled in from what the notice says.
@@ -42,8 +47,13 @@ _TEXTS: Mapping[str, str] = {
     " does not hold",
     NoticeKind.HALTED: "halted: {reason}",
     NoticeKind.HALT_CLEARED: "the halt was cleared by {by}: {reason}",
+    NoticeKind.CONDITION_BEGAN: "{title} ({condition}): {detail}; {action}",
+    NoticeKind.CONDITION_OVER: "over: {title} ({condition})",
+    NoticeKind.DAEMON_WAS_DOWN: "no daemon worked for {down}",
 }
 _DIGITS = 10**14
+# What `[[notify]] kinds` may name: kinds, and conditions of the daemon's health.
+CHOICES = frozenset({*(kind.value for kind in NoticeKind), *(one.key for one in Condition)})
 
 
 def text_of(kind: str, said: Mapping[str, object]) -> str:

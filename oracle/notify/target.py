@@ -33,7 +33,8 @@ class NoticeChoice:
 
     def wants(self, notice: Notice) -> bool:
         """Tell whether a notice is for it; about a fork `Delivery` decides."""
-        if self.kinds and notice.kind not in self.kinds:
+        names = {notice.kind, str(notice.body.get("condition", notice.kind))}
+        if self.kinds and not self.kinds & names:
             return False
         return not self.nodes or notice.node in self.nodes
 

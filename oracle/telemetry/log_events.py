@@ -37,6 +37,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
     "holder_gone": "The process that held the lease is gone, or did not renew it for 30 s: it was "
     "taken.",
+    "heartbeat_not_delivered": "A target of `[[notify]]` did not take a heartbeat: which one and "
+    "why. The next one comes in its time.",
     "health_not_reported": "What ended the daemon could not be written to the database, and why: "
     "`status` shows the last report in its place.",
     "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) took no message: readiness "

@@ -3,11 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
-from oracle.notify.notice_kinds import NoticeKind
+from oracle.notify.notice_kinds import CHOICES
+
+
+def _known_kind(name: str) -> str:
+    if name not in CHOICES:
+        raise ValueError(f"expected one of {', '.join(sorted(CHOICES))}")
+    return name
 
 
 class NotifySection(Section):
@@ -19,7 +26,10 @@ class NotifySection(Section):
     # Of a webhook: a file (mode 600) with the secret, 16 characters at least, that signs messages.
     secret_file: Path | None = None
     # What it is told of; none: of everything.
-    kinds: tuple[NoticeKind, ...] = ()
+    # Kinds of notices, and conditions of the daemon's health (docs/explanation/health.md).
+    kinds: tuple[Annotated[str, AfterValidator(_known_kind)], ...] = ()
+    # How often a heartbeat is sent, for a dead man's switch; none: never.
+    heartbeat_seconds: float | None = Field(default=None, ge=1)
     # The nodes that it is told of; none: of all, and of reports and halts as well.
     nodes: tuple[ContractAddress, ...] = Field(default=(), max_length=1000)
     # Of a webhook: how long an answer may take.

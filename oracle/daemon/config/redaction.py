@@ -197,6 +197,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "nodes",
         "timeout_seconds",
         "allow_private",
+        "heartbeat_seconds",
     ),
     "metrics": (
         "nodes",

@@ -1,0 +1,52 @@
+"""A message to a target at a steady pace, for a dead man's switch: its absence is the alarm.
+
+It is sent by the daemon's loop, so that a loop that is stuck sends none; it has no number and is
+never sent again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from oracle.domain.health import HealthReport
+from oracle.errors import OracleError
+from oracle.notify.target import Message, Target
+from oracle.rpc.background import BackgroundCall
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """One target's heartbeat every so many seconds; `clock` counts seconds."""
+
+    target: Target
+    every_seconds: float
+    clock: Callable[[], float]
+    _call: BackgroundCall[None] = field(default_factory=BackgroundCall)
+    _next_at: float = 0.0
+
+    def turn(self, health: HealthReport, time: int) -> None:
+        """Send a heartbeat where one is due, without waiting for its answer."""
+        self._call.wait_seconds = 0.0
+        if self._call.is_out:
+            self._note_answer()
+            return
+        now = self.clock()
+        if now < self._next_at:
+            return
+        self._next_at = now + self.every_seconds
+        text = f"heartbeat: {health.text()}"
+        body = {"kind": "heartbeat", "time": time, "text": text, "health": health.answer()}
+        message = Message("heartbeat", "heartbeat", text, body)
+        self._call.begin(lambda: self.target.send(message), f"heartbeat {self.target.name}")
+
+    def _note_answer(self) -> None:
+        ended = self._call.take()
+        if ended is None:
+            return
+        try:
+            ended.result()
+        except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
+            reason = str(error) if isinstance(error, OracleError) else type(error).__name__
+            log = structlog.get_logger()
+            log.warning("heartbeat_not_delivered", target=self.target.name, reason=reason)
