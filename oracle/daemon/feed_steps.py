@@ -55,8 +55,10 @@ class FeedSteps:
     _polling: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _rereading: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _comparing: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
-    # The poll before had not come to the end.
+    # The poll before had not come to the end; and whether the end was seen since the last new row,
+    # so that reading known rows again is no work left to do.
     _reads_on: bool = False
+    _has_seen_end: bool = False
     _polled_at: float | None = None
 
     def jobs(self) -> list[Job]:
@@ -99,13 +101,19 @@ class FeedSteps:
         if taken is None:
             return None
         self._reads_on = not answer.is_whole
+        self._has_seen_end = answer.is_whole or (self._has_seen_end and not taken.rows)
         feed_metrics.POLLS.labels("taken").inc()
         feed_metrics.ROWS.inc(taken.rows)
         feed_metrics.UNKNOWN_ROWS.inc(sum(map(is_unknown, answer.rows[-taken.rows :])))
         self._tell(taken.faults)
-        if not (taken.rows or taken.settled or taken.faults or self._reads_on):
+        if not (taken.rows or taken.settled or taken.faults or self._is_behind):
             return None
         return {"did": "read the feed", "rows": taken.rows, "settled": taken.settled}
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether rows may follow that were never read."""
+        return self._reads_on and not self._has_seen_end
 
     def check(self) -> Facts:
         """Look at old rows again, of the feed itself and of the second one."""
@@ -159,7 +167,7 @@ class FeedSteps:
             silent = cursor.asked_at - cursor.changed_at
             feed_metrics.STUCK_SECONDS.set(max(0.0, self.wall() - cursor.asked_at))
             feed_metrics.SILENT_SECONDS.set(silent)
-            if self._reads_on:
+            if self._is_behind:
                 self.watch.feed = f"is read up to row {cursor.highest_id} only; more rows follow"
             elif silent >= self.app.config.feed.silent_seconds:
                 self.watch.feed = f"has told no new row for {silent} s"

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.reports.kickout_evidence import KickoutEvidence, spread_of
+from oracle.domain.reports.kickout_evidence import (
+    KickoutEvidence,
+    derived_zeros_reason,
+    spread_of,
+)
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import UnitOfWork
 
@@ -43,18 +46,6 @@ def why_held(
     if evidence is None or is_live:
         return None
     return evidence.spread.why_held(rules) or derived_zeros_reason(entries, rules)
-
-
-def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
-    """Return why a kickout rests on zeros that no source says; None: it is due without them.
-
-    In their place the best score is assumed: a stake is not taken on a conclusion alone.
-    """
-    derived = sum(entry.is_derived for entry in entries)
-    total = sum(entry.score for entry in entries) + derived * rules.q_max
-    if not derived or is_below_line(total, rules):
-        return None
-    return f"{derived} of its {len(entries)} scores are zeros derived for timed-out members"
 
 
 def is_held(

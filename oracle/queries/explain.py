@@ -20,7 +20,7 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import Word
-from oracle.domain.reports.kickout_evidence import CreatorSpread, spread_of
+from oracle.domain.reports.kickout_evidence import CreatorSpread, derived_zeros_reason, spread_of
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import (
@@ -124,6 +124,11 @@ class Explanation:
         return spread_of(
             ((self.creator_of(entry.task), entry.score) for entry in self.scores), self.rules
         )
+
+    @property
+    def held_reason(self) -> str | None:
+        """Why a person would have to propose its kickout, were it due; None: nobody has to."""
+        return self.spread.why_held(self.rules) or derived_zeros_reason(self.scores, self.rules)
 
     def creator_of(self, key: TaskKey) -> Address | None:
         """Return who ordered a task, as far as was known at the block."""

@@ -180,7 +180,7 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "excluded": is_excluded(node, time, rules),
         "kickout_due": is_kickout_due(node, rules, time),
         "kickouts": [_interval(interval) for interval in told.kickouts],
-        "held": told.spread.why_held(rules) if is_kickout_due(node, rules, time) else None,
+        "held": told.held_reason if is_kickout_due(node, rules, time) else None,
         "downloads": [
             {**each.request._asdict(), "state": each.state} for each in requests_of(node, time)
         ],

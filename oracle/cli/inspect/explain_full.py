@@ -207,7 +207,7 @@ def _result_lines(told: Explanation) -> Iterator[str]:
             "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
         )
         yield f"Kickout due since block {interval.opened_at.block}, {until}"
-        held = told.spread.why_held(rules) if interval.closed_at is None else None
+        held = told.held_reason if interval.closed_at is None else None
         if held is not None:
             yield f"     held for a person: {held}"
     if told.sent is not None:

@@ -135,7 +135,8 @@ def propose(
         bool,
         typer.Option(
             "--one-creator",
-            help="Also one that is held because most of its scores come from one creator's tasks.",
+            help="Also a kickout that is held for a person: most scores are from one creator's "
+            "tasks, or it rests on derived zeros.",
         ),
     ] = False,
     yes: YesOption = False,

@@ -16,6 +16,7 @@ from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.reports.low_rounds import Shown
+from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 
 # The arithmetic behind a score (docs/reference/scoring-rules.md); raised with whatever changes a
@@ -56,6 +57,18 @@ class CreatorSpread(NamedTuple):
                 "creator's tasks"
             )
         return None
+
+
+def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
+    """Return why a kickout rests on zeros that no source says; None: it is due without them.
+
+    In their place the best score is assumed: a stake is not taken on a conclusion alone.
+    """
+    derived = sum(entry.is_derived for entry in entries)
+    total = sum(entry.score for entry in entries) + derived * rules.q_max
+    if not derived or is_below_line(total, rules):
+        return None
+    return f"{derived} of its {len(entries)} scores are zeros derived for timed-out members"
 
 
 def spread_of(scores: Iterable[tuple[Address | None, int]], rules: Rules) -> CreatorSpread:

@@ -10,6 +10,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.health import Severity
+from tests.integration.feeds.test_silent_members import closes_without
 from tests.support.cli.local_network import Settings, write
 from tests.support.cli.refusal import refused
 from tests.support.feeds.relay import Relay, node, served
@@ -82,6 +83,38 @@ def test_what_a_relay_says_is_folded_and_shown_as_unproven(site: Site, capsys):
     assert run(["resync", "rebuild", "--dry-run", "--config", config]) == 0
     assert run(["export", "--config", config]) == 0
     assert '"ranked":true' in capsys.readouterr().out
+
+
+def test_relay_that_caps_its_pages_is_read_to_its_end_at_once(site: Site, capsys):
+    """More pages than one poll reads: the daemon goes on without waiting for the next."""
+    site.relay.page_cap = 1
+    for number in range(1, 61):
+        site.relay.joins(number)
+    config = str(site.config(page_rows=1000))
+    for _ in range(2):
+        assert run(["run", "--once", "--config", config]) == 0
+        site.later(100)
+    assert run(["run", "--once", "--config", config]) == 0
+    capsys.readouterr()
+
+    assert run(["nodes", "--json", "--config", config]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 60
+
+
+def test_zero_of_a_member_that_timed_out_is_explained_as_derived(site: Site, capsys):
+    for number in (1, 2, 3):
+        site.relay.joins(number)
+    closes_without(site.relay, (11, 12, 13), 13, (1, 2, 3))
+    config = str(site.config())
+    for _ in range(3):
+        assert run(["run", "--once", "--config", config]) == 0
+        site.later(100)
+    capsys.readouterr()
+
+    assert run(["explain", node(3), "--config", config]) == 0
+    assert "1 of its scores are zeros derived for timed-out members" in capsys.readouterr().out
+    assert run(["explain", node(3), "--full", "--config", config]) == 0
+    assert "a member by what is around" in capsys.readouterr().out
 
 
 def test_nothing_of_a_feed_goes_to_a_contract(site: Site, capsys):

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.feed_rows import FeedRow
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_evidence import derived_zeros_reason
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.kickouts.creator_gate import derived_zeros_reason
 from oracle.queries.explain import EventArchive, Explanation, explain
 from oracle.queries.json_answers import explain_answer
 from oracle.queries.relay_audit.own_figures import own_figures
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.integration.feeds.test_feed_faults import reread
+from tests.integration.feeds.test_feed_faults import reread, stored
 from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node
 from tests.support.feeds.relay_rules import ALL_GROUPS, Stream, close_group, node_of
@@ -111,6 +110,7 @@ def test_node_that_only_times_out_in_groups_becomes_due_for_a_kickout(store: Sto
 
         with store.reading() as uow:
             assert [interval.node for interval in uow.kickouts.open()] == [node(3)]
+        assert "derived" in explain_answer(explained(feed, 3))["held"]
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
     # A stake is not taken on a conclusion: who only has derived zeros waits for a person.
@@ -172,9 +172,9 @@ PLAYED = st.tuples(
 )
 
 
-def whole_pools(rows: Sequence[tuple[int, str, str, str, str]]) -> dict[str, list[int]]:
-    """What the rows give where all are read at once."""
-    nodes = own_figures([FeedRow(*row) for row in rows], {}).nodes
+def whole_pools(feed: FeedFollower) -> dict[str, list[int]]:
+    """What the stored rows give where all are read at once: when each was seen decides as well."""
+    nodes = own_figures(stored(feed), {}).nodes
     return {address: list(own.state.pool) for address, own in nodes.items()}
 
 
@@ -205,7 +205,7 @@ def test_any_part_of_a_stream_derives_what_the_whole_derives(
             feed.passes(every, every=every)
         feed.passes(100)
 
-        assert feed.pools() == whole_pools(stream.rows)
+        assert feed.pools() == whole_pools(feed)
         before = feed.digest()
         assert rebuild_state(fresh, feed.follower.folder, RebuildOptions()).same
         assert feed.digest() == before
