@@ -134,10 +134,12 @@ def test_without_the_gate_nothing_waits(new_sqlite_store):
 
 def test_a_creator_who_is_named_after_the_kickout_was_due_changes_no_evidence(new_sqlite_store):
     """Two reporters that look at different times have to write the same bytes."""
-    history = History().joins("victim", "own")
+    history = History().joins("victim", "own", "own too")
     for n in range(GROUPS):
-        history.starts(f"{n} a", "victim").starts(f"{n} b", "own").after(1).submits(f"{n} b")
-        history.closes(f"group {n}", f"{n} a", f"{n} b")
+        names = [f"{n} {who}" for who in ("a", "b", "c")]
+        for name, runner in zip(names, ("victim", "own", "own too"), strict=True):
+            history.starts(name, runner)
+        history.after(1).submits(names[1]).submits(names[2]).closes(f"group {n}", *names)
     due = History()
     due.events = [*history.events]
     history.after(1).creates(*(f"{n} a" for n in range(GROUPS)), creator=node("late"))
