@@ -59,7 +59,7 @@ def test_one_changed_rule_is_another_rule_set(copied, tmp_path, capsys):
 
     line = refused(capsys, "nodes", "--config", path)
 
-    assert f"folded by the rules {SEED}, and the configuration says seed version 2 (" in line
+    assert f"folded by the rules {SEED}, and the configuration says seed version 3 (" in line
     assert line.count("64e564a29b0a") == 1
 
 
