@@ -69,9 +69,10 @@ def why_not_against(context: KickoutContext, uow: UnitOfWork, request: CallReque
     if kick is None or kick.state is not KickState.LIVE:
         # What the contract holds is looked at when the call is tried.
         return None if is_due(uow, subject_of(request), context.rules) else _NOT_DUE
-    if is_wanted(uow, kickout_rules, kick):
+    if is_wanted(uow, kickout_rules, kick, context.evidence):
         return None
-    return _NOT_DUE if is_founded(uow, kickout_rules, kick) else _LEFT_THE_CHAIN
+    is_left = is_founded(uow, kickout_rules, kick, context.evidence)
+    return _NOT_DUE if is_left else _LEFT_THE_CHAIN
 
 
 def _why_not_proposed(

@@ -1,10 +1,11 @@
 """What kickouts need beside a quorum: the rules that make a node due, and proof of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
+from oracle.kickouts.kickout_eligibility import EvidenceMemory
 from oracle.kickouts.proof import EvidenceVerifier, LookOnlyVerifier
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import TxContext
@@ -20,13 +21,15 @@ AGAINST = (PROPOSE_KICK, EXECUTE_KICK, RETRY_KICK)
 class KickoutContext:
     """`evidence_folder`: where evidence is laid down before anything names its hash.
 
-    `verifier` verifies what a kickout rests on; without one every kickout waits.
+    `verifier` verifies what a kickout rests on; without one every kickout waits. `evidence` keeps
+    the hashes of live kickouts' evidence between two ticks.
     """
 
     quorum: QuorumContext
     rules: Rules
     evidence_folder: Path
     verifier: EvidenceVerifier | None = None
+    evidence: EvidenceMemory = field(default_factory=EvidenceMemory)
 
     @property
     def tx(self) -> TxContext:

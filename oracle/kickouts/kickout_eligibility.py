@@ -1,9 +1,10 @@
 """Looks at every node whose kickout is due: what stands against proposing it, and the evidence."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from oracle.domain.blocks import Position
 from oracle.domain.coverage import Level
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import ZERO_HASH, Address, Hash
@@ -17,7 +18,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.kickouts.creator_gate import creators_at, is_held, why_held
 from oracle.kickouts.proof import EvidenceProof, proof_of
-from oracle.kickouts.shown_low import first_low, low_now
+from oracle.kickouts.shown_low import count_low_rounds, first_low
 from oracle.quorum.signing_round import signable_from
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -74,22 +75,58 @@ def looks_at(
     evidence, it is not expelled, and the blocks behind it are verified to `level`. `late`: nodes
     whose live kickout can no longer be executed, so that a new one takes its place.
     """
-    rules, settings = kickout_rules
-    intervals = due_intervals(uow, rules)
+    intervals = due_intervals(uow, kickout_rules.rules)
+    return _cases_of(uow, kickout_rules, level, intervals, late)
+
+
+def proposable_cases(
+    uow: UnitOfWork,
+    kickout_rules: KickoutRules,
+    level: Level,
+    intervals: Iterable[KickoutDue],
+    live: Iterable[Kick],
+) -> list[KickoutCase]:
+    """Return the cases of the open intervals whose node's lane is low, without a live kickout.
+
+    A live one cannot be proposed again, so its lane, rounds, scores and blocks are not read.
+    """
+    proposed = {kick.node for kick in live}
+    low = uow.rounds.low_nodes(kickout_rules.settings.bands.kick_below)
+    waiting = [
+        interval
+        for interval in intervals
+        if interval.node in low and interval.node not in proposed
+    ]
+    return _cases_of(uow, kickout_rules, level, waiting, ())
+
+
+def _cases_of(
+    uow: UnitOfWork,
+    kickout_rules: KickoutRules,
+    level: Level,
+    intervals: Sequence[KickoutDue],
+    late: Collection[Address],
+) -> list[KickoutCase]:
     if not intervals:
         return []
-    cursor = uow.cursor.get()
+    rules, settings = kickout_rules
+    cursor, members = uow.cursor.get(), uow.kickouts.open_members()
+    newest = uow.rounds.accepted(settings.kick_after_rounds)
     rounds = uow.rounds.about([interval.node for interval in intervals])
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     looks = []
     for interval in intervals:
         index, lane = rounds.index_by_node.get(interval.node), rounds.lane_of_node(interval.node)
         kick = rounds.kicks.get(interval.node)
-        obstacle = _of_interval(uow, interval, final) or _of_lane(index, lane, settings.kick_below)
+        obstacle = _of_interval(interval, members, final)
+        # A lane that is not low now ends the row of low rounds: none needs to be read.
+        above_line = _of_lane(index, lane, settings.kick_below)
+        obstacle = obstacle or above_line
         evidence, proof, low = None, None, 0
         first: tuple[Shown, ...] = ()
-        if index is not None:
-            low = low_now(uow, interval, index, settings)
+        if index is not None and above_line is None:
+            line = settings.bands.kick_below
+            low = count_low_rounds(uow, interval, index, newest, line)
             obstacle = obstacle or _of_rounds(low, settings.kick_after_rounds)
         if index is not None and obstacle is None:
             first = first_low(uow, interval, index, settings)
@@ -118,8 +155,21 @@ def due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
 
     Without those that the turn of a window has ended (legacy rules): no event of theirs said so.
     """
-    intervals, cursor = uow.kickouts.open(), uow.cursor.get()
-    if rules.legacy is None or cursor is None or not intervals:
+    return _still_due(uow, uow.kickouts.open(), rules)
+
+
+def due_interval(uow: UnitOfWork, node: Address, rules: Rules) -> KickoutDue | None:
+    """Return the open interval of one node, as `due_intervals` has it; None: it has none."""
+    interval = uow.kickouts.open_of_node(node)
+    due = [] if interval is None else _still_due(uow, [interval], rules)
+    return due[0] if due else None
+
+
+def _still_due(uow: UnitOfWork, intervals: list[KickoutDue], rules: Rules) -> list[KickoutDue]:
+    if rules.legacy is None or not intervals:
+        return intervals
+    cursor = uow.cursor.get()
+    if cursor is None:
         return intervals
     nodes = uow.nodes.named([interval.node for interval in intervals])
     low = {node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)}
@@ -134,15 +184,57 @@ def held_among(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules: Rules) -
 
 def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
     """Tell whether a node has an open interval."""
-    return any(interval.node == node for interval in due_intervals(uow, rules))
+    return due_interval(uow, node, rules) is not None
+
+
+class EvidenceMemory:
+    """The hashes of evidence that was written before, so that a tick writes only what is new.
+
+    Evidence rests on the scores before its interval opened and on the first rounds that showed
+    the node low: once those are complete, only a rewind or a rebuild changes it. Until then its
+    hash is kept for as long as no further round is accepted.
+    """
+
+    def __init__(self) -> None:
+        self._remakes = -1
+        self._newest: Hash | None = None
+        self._complete: dict[tuple[Address, Position], Hash | None] = {}
+        self._growing: dict[tuple[Address, Position], Hash | None] = {}
+
+    def refresh(self, uow: UnitOfWork) -> None:
+        """Drop what is not sure to be the database's any more; before the first `hash_of`."""
+        remakes, newest = uow.bookmarks.remakes(), uow.rounds.newest_digest()
+        if remakes != self._remakes:
+            self._complete.clear()
+        if remakes != self._remakes or newest != self._newest:
+            self._growing.clear()
+        self._remakes, self._newest = remakes, newest
+
+    def retain(self, nodes: Collection[Address]) -> None:
+        """Drop the hashes of all nodes but these: memory is bounded by the live kickouts."""
+        for hashes in (self._complete, self._growing):
+            for key in [key for key in hashes if key[0] not in nodes]:
+                del hashes[key]
+
+    def hash_of(
+        self, uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
+    ) -> Hash | None:
+        """Return the hash of an interval's evidence; None: nothing is left to prove."""
+        key = interval.node, interval.opened_at
+        if key in self._complete:
+            return self._complete[key]
+        if key not in self._growing:
+            found, is_complete = _hash_of(uow, kickout_rules, interval)
+            (self._complete if is_complete else self._growing)[key] = found
+            return found
+        return self._growing[key]
 
 
 def evidence_against(uow: UnitOfWork, node: Address, kickout_rules: KickoutRules) -> Hash:
     """Return the hash of the evidence of a node's open interval; zeros where there is none."""
-    intervals = [
-        interval for interval in due_intervals(uow, kickout_rules.rules) if interval.node == node
-    ]
-    return (_hash_of(uow, kickout_rules, intervals[0]) if intervals else None) or ZERO_HASH
+    interval = due_interval(uow, node, kickout_rules.rules)
+    found = None if interval is None else _hash_of(uow, kickout_rules, interval)[0]
+    return found or ZERO_HASH
 
 
 def evidence_at(
@@ -156,10 +248,20 @@ def evidence_at(
     Raises:
         ValueError: nothing is left to prove.
     """
-    settings, identity = kickout_rules.settings, uow.identity.get()
-    index = uow.rounds.about([interval.node]).index_by_node.get(interval.node)
     entries = _entries_at(uow, kickout_rules.rules, interval)
-    accused = Accused(
+    accused = _accused_at(uow, kickout_rules.settings, interval, entries)
+    return evidence_of(interval, entries, kickout_rules.rules, accused)
+
+
+def _accused_at(
+    uow: UnitOfWork,
+    settings: ReportSettings,
+    interval: KickoutDue,
+    entries: Sequence[ScoreEntry],
+) -> Accused:
+    identity = uow.identity.get()
+    index = uow.rounds.about([interval.node]).index_by_node.get(interval.node)
+    return Accused(
         chain_id=None if identity is None else identity.chain_id,
         contract=None if identity is None else identity.oracle,
         index=index,
@@ -167,7 +269,6 @@ def evidence_at(
         kick_below=settings.kick_below,
         creators=creators_at(uow, interval, entries),
     )
-    return evidence_of(interval, entries, kickout_rules.rules, accused)
 
 
 def proof_behind(
@@ -177,55 +278,109 @@ def proof_behind(
     return proof_of(uow, interval, _entries_at(uow, rules, interval), level)
 
 
-def is_wanted(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
+def is_wanted(
+    uow: UnitOfWork,
+    kickout_rules: KickoutRules,
+    kick: Kick,
+    memory: EvidenceMemory | None = None,
+) -> bool:
     """Tell whether the interval of a proposed kickout is still open, on the same evidence.
 
     One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
     One that ended because the node left is not over: leaving is no way out of a kickout.
     """
-    is_same = evidence_against(uow, kick.node, kickout_rules) == kick.evidence
-    return is_same or has_left_before(uow, kickout_rules, kick)
+    interval = due_interval(uow, kick.node, kickout_rules.rules)
+    due = [] if interval is None else [interval]
+    hashes = EvidenceMemory() if memory is None else memory
+    return bool(wanted_kicks(uow, kickout_rules, [kick], due, hashes))
 
 
-def has_left_before(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
-    """Tell whether a node has left under a live kickout, no better than when it was proposed.
+def wanted_kicks(
+    uow: UnitOfWork,
+    kickout_rules: KickoutRules,
+    kicks: Sequence[Kick],
+    due: Iterable[KickoutDue],
+    memory: EvidenceMemory,
+) -> list[Kick]:
+    """Return the proposed kickouts that `is_wanted`, in one pass over the open intervals.
+
+    `due`: the open intervals of at least the kickouts' nodes.
+    """
+    interval_by_node = {interval.node: interval for interval in due}
+    memory.refresh(uow)
+    wanted, others = set[Address](), list[Kick]()
+    for kick in kicks:
+        interval = interval_by_node.get(kick.node)
+        if interval and memory.hash_of(uow, kickout_rules, interval) == kick.evidence:
+            wanted.add(kick.node)
+        else:
+            others.append(kick)
+    wanted |= _left_before(uow, kickout_rules, others, memory)
+    return [kick for kick in kicks if kick.node in wanted]
+
+
+def _left_before(
+    uow: UnitOfWork, kickout_rules: KickoutRules, kicks: Sequence[Kick], memory: EvidenceMemory
+) -> set[Address]:
+    """Return the nodes that left under a live kickout, no better than when it was proposed.
 
     See docs/explanation/kickouts.md#leaving-is-no-way-out. Under legacy rules scores belong to a
     window, and whoever leaves is not looked at any more.
     """
-    rules = kickout_rules.rules
-    node = uow.nodes.named([kick.node]).get(kick.node)
-    if rules.legacy is not None or node is None or node.membership is Membership.MEMBER:
-        return False
-    if len(node.pool) != rules.pool_size or not is_below_line(node.pool_sum, rules):
-        return False
-    newest = uow.kickouts.of_node(kick.node)[-1:]
-    return any(_hash_of(uow, kickout_rules, one) == kick.evidence for one in newest)
+    rules, left = kickout_rules.rules, set[Address]()
+    if rules.legacy is not None or not kicks:
+        return left
+    nodes = uow.nodes.named([kick.node for kick in kicks])
+    for kick in kicks:
+        node = nodes.get(kick.node)
+        if node is None or node.membership is Membership.MEMBER:
+            continue
+        if len(node.pool) != rules.pool_size or not is_below_line(node.pool_sum, rules):
+            continue
+        for interval in uow.kickouts.of_node(kick.node)[-1:]:
+            if memory.hash_of(uow, kickout_rules, interval) == kick.evidence:
+                left.add(kick.node)
+    return left
 
 
-def is_founded(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
+def is_founded(
+    uow: UnitOfWork,
+    kickout_rules: KickoutRules,
+    kick: Kick,
+    memory: EvidenceMemory | None = None,
+) -> bool:
     """Tell whether what a kickout was proposed on is still what the chain says of its node.
 
-    The interval may have ended since; under legacy rules only the open one tells.
+    The interval may have ended since; under legacy rules only the open one tells. `memory` has
+    been refreshed in this snapshot; None: nothing is kept.
     """
+    hashes = EvidenceMemory() if memory is None else memory
     if kickout_rules.rules.legacy is not None:
-        intervals = [
-            interval
-            for interval in due_intervals(uow, kickout_rules.rules)
-            if interval.node == kick.node
-        ]
+        interval = due_interval(uow, kick.node, kickout_rules.rules)
+        intervals = [] if interval is None else [interval]
     else:
         intervals = uow.kickouts.of_node(kick.node)
-    hashes = (_hash_of(uow, kickout_rules, interval) for interval in reversed(intervals))
-    return any(found == kick.evidence for found in hashes)
+    return any(
+        hashes.hash_of(uow, kickout_rules, interval) == kick.evidence
+        for interval in reversed(intervals)
+    )
 
 
-def _hash_of(uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue) -> Hash | None:
+def _hash_of(
+    uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
+) -> tuple[Hash | None, bool]:
+    """Return the hash of an interval's evidence, and whether its rounds are complete.
+
+    The hash is None where a repair took the scores away: nothing is left to prove.
+    """
+    rules, settings = kickout_rules
+    entries = _entries_at(uow, rules, interval)
+    accused = _accused_at(uow, settings, interval, entries)
     try:
-        return evidence_at(uow, kickout_rules, interval).hash
+        evidence = evidence_of(interval, entries, rules, accused)
     except ValueError:
-        # Scores that a repair took away: nothing is left to prove.
-        return None
+        return None, False
+    return evidence.hash, len(accused.rounds) == settings.kick_after_rounds
 
 
 def _entries_at(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
@@ -244,13 +399,10 @@ def _entries_at(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[Sco
     return before[-size:]
 
 
-def _of_interval(uow: UnitOfWork, interval: KickoutDue, final: int) -> str | None:
+def _of_interval(interval: KickoutDue, members: Collection[Address], final: int) -> str | None:
     if interval.opened_at.block > final:
         return f"block {interval.opened_at.block}, where it became due, is not final yet"
-    node = uow.nodes.named([interval.node]).get(interval.node)
-    if node is None or node.membership is not Membership.MEMBER:
-        return "the node is no member"
-    return None
+    return None if interval.node in members else "the node is no member"
 
 
 def _of_lane(index: int | None, lane: int, kick_below: int) -> str | None:

@@ -31,11 +31,13 @@ from oracle.kickouts.kickout_context import (
 from oracle.kickouts.kickout_eligibility import (
     KickoutCase,
     KickoutRules,
+    due_interval,
     due_intervals,
     is_founded,
-    is_wanted,
     looks_at,
     proof_behind,
+    proposable_cases,
+    wanted_kicks,
 )
 from oracle.kickouts.proof import EvidenceProof
 from oracle.kickouts.proposer import PRIORITY, is_open, propose, propose_all
@@ -100,17 +102,28 @@ def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
 def _plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
     kickout_rules = KickoutRules(context.rules, context.settings)
     is_holding_reports = uow.holds.is_any()
-    live = uow.rounds.live_kicks()
-    due = [kick for kick in live if is_wanted(uow, kickout_rules, kick)]
-    unwanted = [kick for kick in live if kick not in due] if context.tx.publisher.has_payer else []
-    founded = frozenset(kick.node for kick in unwanted if is_founded(uow, kickout_rules, kick))
+    live, intervals = uow.rounds.live_kicks(), due_intervals(uow, context.rules)
+    memory = context.evidence
+    due = wanted_kicks(uow, kickout_rules, live, intervals, memory)
+    wanted = {kick.node for kick in due}
+    unwanted = (
+        [kick for kick in live if kick.node not in wanted]
+        if context.tx.publisher.has_payer
+        else []
+    )
+    founded = frozenset(
+        kick.node for kick in unwanted if is_founded(uow, kickout_rules, kick, memory)
+    )
+    memory.retain({kick.node for kick in live})
     expelled = uow.rounds.expelled() if context.tx.publisher.has_payer else []
     return _PlanInputs(
         due=() if is_holding_reports else tuple(due),
         unwanted=tuple(unwanted),
         founded=founded,
         refused=() if is_holding_reports else tuple(k for k in expelled if is_retry_due(uow, k)),
-        looks=() if is_holding_reports else tuple(_looks(context, uow)),
+        looks=()
+        if is_holding_reports
+        else tuple(proposable_cases(uow, kickout_rules, _level(context), intervals, live)),
     )
 
 
@@ -213,18 +226,22 @@ def _when(verdict: PreflightResult, otherwise: int) -> int | None:
 def _looks(
     context: KickoutContext, uow: UnitOfWork, late: Collection[Address] = ()
 ) -> list[KickoutCase]:
-    level = Level.PROVEN if context.verifier is None else context.verifier.level()
-    return looks_at(uow, KickoutRules(context.rules, context.settings), level, late)
+    return looks_at(uow, KickoutRules(context.rules, context.settings), _level(context), late)
+
+
+def _level(context: KickoutContext) -> Level:
+    return Level.PROVEN if context.verifier is None else context.verifier.level()
 
 
 def _proof_of(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
     """Look once more at the blocks behind a kickout, before it is executed."""
-    level = Level.PROVEN if context.verifier is None else context.verifier.level()
     with context.tx.store.reading() as uow:
-        due = [one for one in due_intervals(uow, context.rules) if one.node == kick.node]
+        due = due_interval(uow, kick.node, context.rules)
         # Of a node that has left since, the one that its leaving closed.
-        intervals = due[:1] or uow.kickouts.of_node(kick.node)[-1:]
-        return proof_behind(uow, context.rules, intervals[0], level) if intervals else None
+        intervals = uow.kickouts.of_node(kick.node)[-1:] if due is None else [due]
+        if not intervals:
+            return None
+        return proof_behind(uow, context.rules, intervals[0], _level(context))
 
 
 def _prove_next(context: KickoutContext, looks: Sequence[KickoutCase]) -> StepResult | None:

@@ -4,7 +4,7 @@ What is signed follows from the chain alone, so that a quorum of reporters signs
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from typing import NamedTuple
 
 from oracle.bindings.qos_oracle import ContractStatus, propose_call
 from oracle.domain.ids import Address
@@ -36,6 +36,22 @@ PRIORITY = 200
 _LOOKED_THROUGH = 1000
 
 
+class _OutgoingProposals(NamedTuple):
+    """Proposals of the outbox: digests ever tried, nodes with a call on its way, room left."""
+
+    digests: frozenset[str | None]
+    subjects: frozenset[str]
+    capacity: int
+
+    def delays(self, record: SignedStatement) -> bool:
+        """Tell whether a call about this node is on its way, or the round takes no more.
+
+        Or it was tried already: once is enough, what came of it is in the outbox.
+        """
+        is_tried = record.digest in self.digests
+        return is_tried or self.capacity <= 0 or record.subject in self.subjects
+
+
 def propose_all(
     context: KickoutContext, looks: Sequence[KickoutCase], contract_status: ContractStatus
 ) -> StepResult | None:
@@ -43,9 +59,18 @@ def propose_all(
 
     Together: to look at many that are due takes longer than to sign one, and rounds do not wait.
     """
-    steps = (propose(context, look, contract_status) for look in looks)
-    most = max(1, contract_status.limits.max_kicks_per_round)
-    return as_one("kickouts", list(islice((step for step in steps if step is not None), most)))
+    max_steps = max(1, contract_status.limits.max_kicks_per_round)
+    steps, outgoing = list[StepResult](), None
+    for look in looks:
+        outgoing = outgoing or _outgoing_proposals(context, contract_status)
+        step = _propose(context, look, contract_status, outgoing)
+        if step is not None:
+            steps.append(step)
+            # A step may have put a proposal into the outbox.
+            outgoing = None
+        if len(steps) == max_steps:
+            break
+    return as_one("kickouts", steps)
 
 
 def propose(
@@ -59,6 +84,16 @@ def propose(
     Raises:
         TransientError: the evidence cannot be written: then nothing is signed.
     """
+    outgoing = _outgoing_proposals(context, contract_status)
+    return _propose(context, look, contract_status, outgoing)
+
+
+def _propose(
+    context: KickoutContext,
+    look: KickoutCase,
+    contract_status: ContractStatus,
+    outgoing: _OutgoingProposals,
+) -> StepResult | None:
     if look.index is None or look.evidence is None:
         return None
     statement = statement_against(context, look, contract_status)
@@ -67,9 +102,10 @@ def propose(
     # The file stands before anything that names its hash.
     _lay_down(context, look.evidence)
     record = kick_record(context.quorum, statement)
-    return _signed(context, statement, record, contract_status) or _planned(
-        context, look, statement, record, contract_status
-    )
+    signed = _signed(context, statement, record, contract_status)
+    if signed is not None or not context.tx.publisher.has_payer or outgoing.delays(record):
+        return signed
+    return _planned(context, look, statement, record, contract_status)
 
 
 def _planned(
@@ -80,8 +116,6 @@ def _planned(
     contract_status: ContractStatus,
 ) -> StepResult | None:
     subject = record.subject
-    if not context.tx.publisher.has_payer or _must_wait(context, record, contract_status):
-        return None
     with context.tx.store.reading() as uow:
         if (
             why_too_late(context.tx, uow, statement.deadline, contract_status.block.time)
@@ -162,17 +196,20 @@ def _signed(
     return None if signed is None else StepResult("kickout signed", None, f"{record.subject}")
 
 
-def _must_wait(
-    context: KickoutContext, record: SignedStatement, contract_status: ContractStatus
-) -> bool:
-    """Tell whether a call about this node is on its way, or the contract takes no more for now.
-
-    Or it was tried already: once is enough, what came of it is in the outbox.
-    """
+def _outgoing_proposals(
+    context: KickoutContext, contract_status: ContractStatus
+) -> _OutgoingProposals:
+    """Read once what delays further proposals, instead of once for each node that is due."""
+    if not context.tx.publisher.has_payer:
+        return _OutgoingProposals(frozenset(), frozenset(), capacity=0)
     with context.tx.store.reading() as uow:
-        is_tried = tried(uow, record) is not None
-        is_full = capacity_of_round(context, uow, contract_status) <= 0
-        return is_tried or is_full or is_open(context, uow, record.subject)
+        proposals = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=PROPOSE_KICK)
+        unfinished = uow.outbox.intents.unfinished(context.tx.account)
+        return _OutgoingProposals(
+            digests=frozenset(intent.request.digest for intent in proposals),
+            subjects=frozenset(intent.request.subject for intent in unfinished),
+            capacity=capacity_of_round(context, uow, contract_status),
+        )
 
 
 def capacity_of_round(

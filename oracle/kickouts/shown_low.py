@@ -1,6 +1,6 @@
 """Reads which accepted rounds showed an accused node under the kickout line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -23,17 +23,19 @@ def first_low(
     return first_run(_since(uow, interval, index), line, count)
 
 
-def low_now(uow: UnitOfWork, interval: KickoutDue, index: int, settings: ReportSettings) -> int:
-    """Count the newest rounds in a row that showed it low while the interval was open.
+def count_low_rounds(
+    uow: UnitOfWork, interval: KickoutDue, index: int, newest: Sequence[RoundAccepted], line: int
+) -> int:
+    """Count the newest rounds in a row that showed a node low while its interval was open.
 
-    No more than `settings.kick_after_rounds` are looked at.
+    `newest`: the last `kick_after_rounds` accepted rounds, oldest first; no others are counted.
+    `line` is a lane: `Bands.kick_below`.
     """
-    newest = uow.rounds.accepted(settings.kick_after_rounds)
-    rounds = [one for one in newest if one.as_of >= interval.opened_at.block]
+    rounds = [accepted for accepted in newest if accepted.as_of >= interval.opened_at.block]
     if not rounds:
         return 0
     before = _lane_before(uow, rounds[0].round, index)
-    return newest_run(list(shown(rounds, index, before)), settings.bands.kick_below)
+    return newest_run(list(shown(rounds, index, before)), line)
 
 
 def _since(uow: UnitOfWork, interval: KickoutDue, index: int) -> Iterator[Shown]:

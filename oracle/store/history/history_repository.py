@@ -19,6 +19,7 @@ from oracle.domain.fold.working_set import (
     ScoreEntry,
 )
 from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.state.node import Membership
 from oracle.store.bulk import append, upsert
 from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
 from oracle.store.state.rule_set_repository import RuleSet
@@ -26,6 +27,7 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
     kickout,
     membership_change,
+    node as node_row,
     reliability_change,
     score,
 )
@@ -258,7 +260,27 @@ class KickoutRepository:
     def open(self) -> list[KickoutDue]:
         """Return the intervals that last, oldest first."""
         chosen = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
-        return [interval_of(row) for row in self._connection.execute(chosen)]
+        return [interval_of(row) for row in self._connection.execute(chosen).all()]
+
+    def open_of_node(self, node: Address) -> KickoutDue | None:
+        """Return the node's interval that lasts; None: it has none."""
+        chosen = select(kickout).where(kickout.c.node == raw(node))
+        newest = chosen.where(kickout.c.closed_block.is_(None)).limit(1)
+        row = self._connection.execute(newest).one_or_none()
+        return None if row is None else interval_of(row)
+
+    def open_members(self) -> set[Address]:
+        """Return the members whose interval lasts."""
+        chosen = (
+            select(kickout.c.node)
+            .join_from(kickout, node_row, kickout.c.node == node_row.c.address)
+            .where(
+                kickout.c.closed_block.is_(None),
+                node_row.c.membership == Membership.MEMBER.value,
+            )
+        )
+        rows = self._connection.execute(chosen).all()
+        return {Address(hexed(row[0])) for row in rows}
 
     def of_node(self, node: Address) -> list[KickoutDue]:
         """Return all intervals of the node, oldest first."""

@@ -13,9 +13,14 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.contract_state import RoundHead, RoundsChanges, Standing, Word
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.lanes import word_of as word_number_of
+from oracle.domain.reports.lanes import (
+    LANES_PER_WORD,
+    NEVER_REPORTED,
+    lanes_of,
+    word_of as word_number_of,
+)
 from oracle.domain.reports.rounds import Rounds
-from oracle.store.bulk import append, upsert
+from oracle.store.bulk import KEYS, append, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.state.round_rows import (
     accepted_of,
@@ -94,6 +99,22 @@ class RoundRepository:
         rows = self._connection.execute(chosen.where(node_index.c.lane_index.in_(indexes)))
         return {index: Address(hexed(found)) for index, found in rows}
 
+    def low_nodes(self, line: int) -> set[Address]:
+        """Return the nodes whose lane is reported and under `line`, which is a lane too."""
+        words = self._connection.execute(select(lane_word.c.word_index, lane_word.c.value)).all()
+        low = [
+            LANES_PER_WORD * number + place
+            for number, value in words
+            for place, lane in enumerate(lanes_of(int.from_bytes(value, "big")))
+            if lane != NEVER_REPORTED and lane < line
+        ]
+        found = set[Address]()
+        for at in range(0, len(low), KEYS):
+            some = node_index.c.lane_index.in_(low[at : at + KEYS])
+            rows = self._connection.execute(select(node_index.c.node).where(some)).all()
+            found.update(Address(hexed(row[0])) for row in rows)
+        return found
+
     def newest_digest(self) -> Hash | None:
         """Return the digest of the newest accepted round; None: there is none."""
         newest = [accepted_round.c[name].desc() for name in Position._fields]
@@ -158,7 +179,8 @@ class RoundRepository:
 
     def _in_states(self, *states: KickState) -> list[Kick]:
         chosen = select(kick).where(kick.c.state.in_([one.value for one in states]))
-        return [kick_of(row) for row in self._connection.execute(chosen.order_by(kick.c.node))]
+        rows = self._connection.execute(chosen.order_by(kick.c.node)).all()
+        return [kick_of(row) for row in rows]
 
     def newest_kicks(self, last: int = 50) -> list[Kick]:
         """Return the kickouts that were proposed last, over or not, oldest first.
@@ -202,7 +224,7 @@ class RoundRepository:
         The head is left out. It reads a few rows, where `load` reads every lane there is.
         """
         named = select(node_index).where(node_index.c.node.in_([raw(node) for node in nodes]))
-        indexes = [index_of(row) for row in self._connection.execute(named)]
+        indexes = [index_of(row) for row in self._connection.execute(named).all()]
         lanes = [entry.index for entry in indexes]
         words = select(lane_word).where(
             lane_word.c.word_index.in_({word_number_of(lane) for lane in lanes})

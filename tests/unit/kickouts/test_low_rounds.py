@@ -10,7 +10,7 @@ from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.lanes import LANES_PER_WORD, with_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Rounds
-from oracle.kickouts.shown_low import first_low, low_now
+from oracle.kickouts.shown_low import count_low_rounds, first_low
 from oracle.store.database import Store
 from oracle.store.state.round_repository import RoundRepository
 from tests.support.rounds import accepted
@@ -30,13 +30,16 @@ def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path,
         with store.reading() as uow:
             low = first_low(uow, INTERVAL, 3, SETTINGS)
             assert [one.round for one in low] == [10, 11, 12]
-            assert low_now(uow, INTERVAL, 3, SETTINGS) == len(low)
+            newest = uow.rounds.accepted(SETTINGS.kick_after_rounds)
+            line = SETTINGS.bands.kick_below
+            assert count_low_rounds(uow, INTERVAL, 3, newest, line) == len(low)
 
             def until(_room: RoundRepository, *_asked: int) -> None:
                 raise AssertionError("all rounds were read")
 
             monkeypatch.setattr(RoundRepository, "until", until)
-            assert low_now(uow, INTERVAL, LANES_PER_WORD + 3, SETTINGS) == 0
+            other = LANES_PER_WORD + 3
+            assert count_low_rounds(uow, INTERVAL, other, newest, line) == 0
 
 
 def _accepted(number: int) -> RoundAccepted:

@@ -1,0 +1,95 @@
+"""What a tick of kickout planning costs while very many nodes are due: a mass outage.
+
+Run: .venv/bin/python benchmarks/kickout_planning.py [--open 4000] [--live 1000] [--ticks 20]
+Nothing can be done yet: the live kickouts wait for their veto, the other nodes' lanes are above
+the line. The obvious way reads the open intervals anew for each live kickout; it is
+timed for a few and multiplied. The first tick after a start writes the evidence of
+every live kickout once, and is shown beside.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from oracle.domain.coverage import Level  # noqa: E402
+from oracle.kickouts.kickout_eligibility import (  # noqa: E402
+    EvidenceMemory,
+    due_intervals,
+    evidence_at,
+    proposable_cases,
+    wanted_kicks,
+)
+from oracle.store.database import Store  # noqa: E402
+from tests.support.due_nodes import KICKOUT_RULES, RULES, store_due_nodes  # noqa: E402
+
+TARGET_MS = 50
+# Live kickouts that the obvious way is timed with.
+FEW = 20
+
+
+def tick(store: Store, memory: EvidenceMemory) -> float:
+    """Return the CPU milliseconds of one pass over what is due and what is proposed."""
+    begun = time.process_time()
+    with store.reading() as uow:
+        intervals, live = due_intervals(uow, RULES), uow.rounds.live_kicks()
+        wanted = wanted_kicks(uow, KICKOUT_RULES, live, intervals, memory)
+        proposable_cases(uow, KICKOUT_RULES, Level.PROVEN, intervals, live)
+        memory.retain({kick.node for kick in live})
+    assert wanted == live
+    return 1000 * (time.process_time() - begun)
+
+
+def obvious(store: Store, live_count: int) -> float:
+    """Return the same for reading every open interval for each live kickout."""
+    begun = time.process_time()
+    with store.reading() as uow:
+        live = uow.rounds.live_kicks()
+        few = live[:FEW]
+        for kick in few:
+            intervals = [one for one in due_intervals(uow, RULES) if one.node == kick.node]
+            assert evidence_at(uow, KICKOUT_RULES, intervals[0]).hash == kick.evidence
+    return 1000 * (time.process_time() - begun) * live_count / max(1, len(few))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--open", type=int, default=4000, dest="open_count")
+    parser.add_argument("--live", type=int, default=1000)
+    parser.add_argument("--ticks", type=int, default=20)
+    told = parser.parse_args()
+    begin("calls on chain, signatures, blocks that are verified first")
+    with (
+        tempfile.TemporaryDirectory(prefix="qos-oracle-kickouts.") as made,
+        Store.open(f"sqlite:///{made}/oracle.sqlite", create=True) as store,
+    ):
+        store_due_nodes(store, told.open_count, told.live)
+        memory = EvidenceMemory()
+        first = tick(store, memory)
+        spent = median(tick(store, memory) for _ in range(told.ticks))
+        plain = obvious(store, told.live)
+    print(f"the first tick after a start: {first:.0f} ms CPU")
+    return end(
+        [
+            Outcome(
+                what=f"planning with {told.open_count:,} open intervals, {told.live:,} kickouts",
+                got=spent,
+                unit="ms CPU",
+                target=TARGET_MS,
+                baseline=plain,
+                source="reading the open intervals for each kickout",
+                target_at="" if told.open_count >= 4000 else "4,000 open intervals",
+            )
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""What a tick reads to plan kickouts: the open intervals once, not once for each live kickout."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+from sqlalchemy import Engine, event
+
+from oracle.domain.coverage import Level
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.reports.contract_state import RoundsChanges
+from oracle.domain.reports.kicks import KickState
+from oracle.kickouts.kickout_eligibility import (
+    EvidenceMemory,
+    due_intervals,
+    is_wanted,
+    looks_at,
+    proposable_cases,
+    wanted_kicks,
+)
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.history.history_repository import KickoutRepository
+from tests.support.due_nodes import KICKOUT_RULES, LOW, OPENED, RULES, store_due_nodes
+from tests.support.examples import examples
+
+
+@contextmanager
+def counting() -> Iterator[list[str]]:
+    """Collect the statements that are executed meanwhile."""
+    statements = list[str]()
+
+    def note(_connection, _cursor, statement, *_rest) -> None:
+        statements.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def plan(uow: UnitOfWork, memory: EvidenceMemory):
+    intervals, live = due_intervals(uow, RULES), uow.rounds.live_kicks()
+    wanted = wanted_kicks(uow, KICKOUT_RULES, live, intervals, memory)
+    return wanted, proposable_cases(uow, KICKOUT_RULES, Level.CHECKED, intervals, live)
+
+
+def statements_of_second_tick(store: Store, open_count: int, live_count: int) -> int:
+    store_due_nodes(store, open_count, live_count)
+    memory = EvidenceMemory()
+    for _ in range(2):
+        with counting() as statements, store.reading() as uow:
+            wanted, cases = plan(uow, memory)
+            assert (len(wanted), cases) == (live_count, [])
+    return len(statements)
+
+
+def test_more_open_intervals_and_live_kickouts_take_no_more_statements(new_store):
+    with new_store() as few, new_store() as many:
+        assert statements_of_second_tick(few, 3, 1) == statements_of_second_tick(many, 60, 20)
+
+
+def test_open_intervals_are_read_once_a_tick(new_sqlite_store, monkeypatch):
+    reads, real = list[int](), KickoutRepository.open
+
+    def count_read(self: KickoutRepository) -> list[KickoutDue]:
+        reads.append(1)
+        return real(self)
+
+    monkeypatch.setattr(KickoutRepository, "open", count_read)
+    with new_sqlite_store() as store:
+        store_due_nodes(store, 30, 10)
+        with store.reading() as uow:
+            plan(uow, EvidenceMemory())
+    assert reads == [1]
+
+
+def test_rewind_drops_remembered_evidence(new_sqlite_store):
+    with new_sqlite_store() as store:
+        nodes, memory = store_due_nodes(store, 3, 2), EvidenceMemory()
+        with store.reading() as uow:
+            assert [kick.node for kick in plan(uow, memory)[0]] == nodes[:2]
+        with store.transaction() as uow:
+            # A rebuild from other scores: of the first node nothing is left to prove.
+            scores = [entry for node in nodes[1:] for entry in uow.scores.of_node(node, 10)]
+            intervals = uow.kickouts.open()
+            rounds, kicks = uow.rounds.load(), uow.rounds.kicks()
+            accepted, rows = uow.rounds.accepted(), list(uow.nodes.all())
+            uow.projections.clear()
+            uow.nodes.save(rows)
+            uow.scores.append(scores, uow.rule_sets.number_of(RULES))
+            uow.kickouts.write(intervals)
+            uow.rounds.write(
+                RoundsChanges(
+                    words=dict(rounds.words),
+                    indexes=dict(rounds.indexes),
+                    kicks={kick.node: kick for kick in kicks},
+                    accepted=accepted,
+                )
+            )
+        with store.reading() as uow:
+            assert [kick.node for kick in plan(uow, memory)[0]] == [nodes[1]]
+
+
+@pytest.mark.slow
+@examples(40)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["close", "reopen", "veto", "rewind", "tick"]), st.integers(0, 5)
+        ),
+        max_size=8,
+    )
+)
+def test_a_pass_that_remembers_equals_asking_about_each_kickout_alone(new_sqlite_store, steps):
+    with new_sqlite_store() as store:
+        nodes, memory = store_due_nodes(store, 6, 4), EvidenceMemory()
+        for step, place in steps:
+            with store.transaction() as uow:
+                closed = KickoutDue(nodes[place], OPENED, OPENED._replace(block=50))
+                if step == "close":
+                    uow.kickouts.write([closed])
+                elif step == "reopen":
+                    again = OPENED._replace(block=60 + place)
+                    uow.kickouts.write([closed, KickoutDue(nodes[place], again, None)])
+                elif step == "veto":
+                    kick = uow.rounds.kicks()[place % 4]
+                    vetoed = {kick.node: replace(kick, state=KickState.VETOED)}
+                    uow.rounds.write(RoundsChanges(kicks=vetoed))
+                elif step == "rewind":
+                    uow.undo.rollback_to(100)
+            with store.reading() as uow:
+                wanted, cases = plan(uow, memory)
+                live = uow.rounds.live_kicks()
+                alone = [kick for kick in live if is_wanted(uow, KICKOUT_RULES, kick)]
+                names = {kick.node for kick in live}
+                looks = looks_at(uow, KICKOUT_RULES, Level.CHECKED)
+                assert wanted == alone
+                rest = [look for look in looks if look.node not in names]
+                assert cases == [look for look in rest if look.lane == LOW]
