@@ -732,6 +732,15 @@ def upgrade() -> None:
         postgresql_where=sa.text("expiry_reason IS NULL"),
     )
     op.create_table(
+        "raw_checksum",
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("span", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.Column("checksum", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("kind", "span", name=op.f("pk_raw_checksum")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "relay_outcome",
         sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("taken_ms", sa.BigInteger(), nullable=False),
@@ -1171,6 +1180,7 @@ def downgrade() -> None:
     op.drop_table("reliability_change")
     op.drop_index(op.f("ix_relay_outcome_taken_ms"), table_name="relay_outcome")
     op.drop_table("relay_outcome")
+    op.drop_table("raw_checksum")
     op.drop_index(
         "one_live_signature",
         table_name="pub_signature",

@@ -12,6 +12,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
+from oracle.indexer.completeness import check_complete
 from oracle.indexer.feeds.feed_events import with_feed
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.provenance import note_folded, note_rebuilt
@@ -111,7 +112,7 @@ def rebuild_state(store: Store, folder: Folder, manner: RebuildOptions) -> Rebui
     """Throw away everything folded and fold it again up to the cursor.
 
     Raises:
-        InputError: nothing is indexed yet.
+        InputError: nothing is indexed yet, or raw rows are missing.
     """
     with folder.following(None), manner.transaction(store) as uow:
         cursor = uow.cursor.get()
@@ -136,12 +137,21 @@ def claim(uow: UnitOfWork, cursor: Cursor) -> None:
 
 
 def rebuild_up_to(
-    uow: UnitOfWork, folder: Folder, last: int, manner: RebuildOptions
+    uow: UnitOfWork,
+    folder: Folder,
+    last: int,
+    manner: RebuildOptions,
+    verified: BlockRange | None = None,
 ) -> RebuildResult:
     """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
 
-    Blocks above the final one are journaled, so that they can be rewound as before.
+    Blocks above the final one are journaled, so that they can be rewound as before. `verified`:
+    blocks whose rows were just compared with the chain and are equal.
+
+    Raises:
+        IncompleteLogsError: other raw rows were lost or changed; nothing was changed.
     """
+    check_complete(uow, last, verified)
     before = uow.projections.digest()
     uow.projections.clear()
     uow.dead_letters.clear_open()

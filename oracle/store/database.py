@@ -45,6 +45,7 @@ from oracle.store.raw.coverage_repository import CoverageRepository
 from oracle.store.raw.dead_letter_repository import DeadLetterRepository
 from oracle.store.raw.feed_repository import FeedRepository
 from oracle.store.raw.log_repository import LogRepository
+from oracle.store.raw.raw_checksums import RawChecksums
 from oracle.store.raw.reorg_repository import ReorgRepository
 from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
@@ -95,6 +96,7 @@ class UnitOfWork:
         self.lease = Lease(connection)
         self.health = HealthRepository(connection)
         self.coverage = CoverageRepository(connection)
+        self.raw_checksums = RawChecksums(connection)
         self.verified_blocks = VerifiedBlockRepository(connection)
         self.dead_letters = DeadLetterRepository(connection)
         self.facts = EndpointFactsRepository(connection)

@@ -1,6 +1,7 @@
 """`resync verify` and `resync gaps`: how sure we are of what we hold."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,18 +16,32 @@ from oracle.cli.options import (
     print_json,
 )
 from oracle.cli.resync.resync_session import named, rebuilt_json, say, told, working
+from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.audit.gaps import Gaps, gaps as look_for_gaps
 from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify as verify_blocks
+from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state
+from oracle.indexer.completeness import damage_lines, damaged_spans
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_state
+from oracle.store.raw.raw_checksums import DamagedSpan
 
 # Rows and ranges named on a terminal; `--json` names all.
 MOST_LINES = 20
+_NOTHING_INDEXED = "nothing is indexed yet: `qos-oracle run` fetches everything"
 
 _VERIFY = "Example: qos-oracle resync verify --from 19000000 --to 19010000 --level proven"
 _GAPS = "Example: qos-oracle resync gaps --json"
+
+
+class Half(StrEnum):
+    """What `resync verify` compares: raw rows with the chain, the state with the raw rows."""
+
+    BOTH = "both"
+    LOGS = "logs"
+    STATE = "state"
 
 
 class LevelName(StrEnum):
@@ -46,10 +61,27 @@ def register(resync: typer.Typer) -> None:
 
 
 def verify(  # noqa: PLR0913 - a command line's options are its parameters
-    first: Annotated[int, typer.Option("--from", min=0, metavar="N", help="The first block.")],
-    last: Annotated[int, typer.Option("--to", min=0, metavar="N", help="The last block.")],
+    first: Annotated[
+        int | None,
+        typer.Option(
+            "--from", min=0, metavar="N", help="First block to read again; default: the start."
+        ),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--to", min=0, metavar="N", help="Last block to read again; default: the cursor."
+        ),
+    ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
+    half: Annotated[
+        Half,
+        typer.Option(
+            "--half",
+            help="What is compared: stored logs with the chain, the state with the logs, or both.",
+        ),
+    ] = Half.BOTH,
     level: Annotated[
         LevelName, typer.Option("--level", help="How far each block is to be proven.")
     ] = LevelName.PROVEN,
@@ -72,41 +104,96 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read blocks again, compare them with what we hold, and note how sure we are.
+    """Compare the stored logs with the chain, and the state with a fold of the stored logs.
 
-    Where both are the same, the coverage has the level reached from then on. Exit code 1 where
-    they differ and were not all put right. An interrupted run goes on where it was; with
-    `--dry-run` nothing at all is written, and the daemon may run meanwhile. Workers read from
-    2,000 blocks on; what comes of it is the same.
+    Where blocks are the same, their coverage has the level reached from then on. The whole state
+    is compared, whatever blocks are read again. Exit code 1 where something differs and was not
+    all put right. An interrupted run goes on where it was. With `--dry-run`, or with
+    `--half state`, nothing is written, and the daemon may run meanwhile. Workers read from 2,000
+    blocks on; the result is the same.
     """
-    if first > last:
+    if first is not None and last is not None and first > last:
         raise InputError(f"--from {first} lies above --to {last}")
-    asked = ReverifyRequest(BlockRange(first, last), Level[level.name], endpoint, repair)
-    with working(config, "resync verify", dry_run=dry_run, only_reads=dry_run and not repair) as (
-        app,
-        manner,
-    ):
-        if workers is not None:
-            app.verify_by(workers)
-        found = verify_blocks(app.chain, app.store, app.folder, asked, manner)
+    only_reads = not repair and (dry_run or half is Half.STATE)
+    with working(
+        config,
+        "resync verify",
+        dry_run=dry_run,
+        offline=half is Half.STATE,
+        only_reads=only_reads,
+    ) as (app, manner):
+        found = None
+        if half is not Half.STATE:
+            blocks = _blocks_asked(app, first, last)
+            asked = ReverifyRequest(blocks, Level[level.name], endpoint, repair)
+            if workers is not None:
+                app.verify_by(workers)
+            found = verify_blocks(app.chain, app.store, app.folder, asked, manner)
+        checked = _check_stored(app, manner, compare=half is not Half.LOGS)
+        if repair and checked.differing:
+            checked = replace(checked, rebuilt=rebuild_state(app.store, app.folder, manner))
     if as_json:
-        print_json(_verified(found, dry_run=dry_run))
+        print_json({**_verified(found, dry_run=dry_run), **_checked(checked, dry_run=dry_run)})
     else:
-        for line in _lines(found, repair=repair):
+        for line in [*_lines(found, repair=repair), *_stored_lines(checked)]:
             say(line, dry_run=dry_run)
-    if found.left or (found.repaired is not None and found.repaired.differing):
+    if (found is not None and not _is_right(found)) or not checked.is_right:
         raise typer.Exit(1)
 
 
+def _is_right(found: Verified) -> bool:
+    has_other_reports = found.repaired is not None and bool(found.repaired.differing)
+    return not found.left and not has_other_reports
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredCheck:
+    """What was found without the chain: damaged raw rows, and the state; None: not compared."""
+
+    damaged: tuple[DamagedSpan, ...]
+    state: StateComparison | None
+    rebuilt: RebuildResult | None = None
+
+    @property
+    def differing(self) -> tuple[StateRow, ...]:
+        return () if self.state is None else self.state.differing
+
+    @property
+    def is_right(self) -> bool:
+        is_repaired = self.rebuilt is not None and not self.rebuilt.differing
+        return not self.damaged and (not self.differing or is_repaired)
+
+
+def _check_stored(app: App, manner: RebuildOptions, *, compare: bool) -> _StoredCheck:
+    with app.store.reading() as uow:
+        cursor = uow.cursor.get()
+        if cursor is None:
+            raise InputError(_NOTHING_INDEXED)
+        damaged = tuple(damaged_spans(uow, cursor.number))
+        if damaged or not compare:
+            # A fold of other rows than those that were committed says nothing about the state.
+            return _StoredCheck(damaged, None)
+        return _StoredCheck((), compare_state(uow, app.reader, app.folder.rules, manner.progress))
+
+
+def _blocks_asked(app: App, first: int | None, last: int | None) -> BlockRange:
+    with app.store.reading() as uow:
+        cursor, identity = uow.cursor.get(), uow.identity.get()
+    if cursor is None or identity is None:
+        raise InputError(_NOTHING_INDEXED)
+    low = identity.start_block if first is None else first
+    return BlockRange(low, cursor.number if last is None else max(low, last))
+
+
 def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Look for gaps: blocks never read, headers that do not link, logs without their block.
+    """Look for gaps: blocks never read, broken headers, logs that were lost or changed.
 
     Asks nothing of the chain; the daemon may run meanwhile. Exit code 1 where there is one.
     """
     with open_app(config) as app, app.store.reading() as uow:
         found = look_for_gaps(uow, app.reader)
     if found is None:
-        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+        raise InputError(_NOTHING_INDEXED)
     if as_json:
         print_json(_gaps(found))
     else:
@@ -116,7 +203,53 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
         raise typer.Exit(1)
 
 
-def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
+def _stored_lines(checked: _StoredCheck) -> Iterator[str]:
+    yield from _listed("DAMAGED", damage_lines(checked.damaged))
+    state = checked.state
+    if state is None:
+        if checked.damaged:
+            yield "the state was not compared: put the stored logs right first (--repair)"
+        return
+    if not state.differing:
+        yield f"the state is what {state.logs} logs up to block {state.last} fold to"
+        return
+    places = [f"{row.table} {row.key} ({row.kind})" for row in state.differing]
+    yield from _listed("state", places)
+    yield f"the state DIFFERS from a fold of its {state.logs} logs in {len(places)} rows"
+    if checked.rebuilt is None:
+        yield "`qos-oracle resync rebuild` folds it anew"
+    else:
+        yield f"folded anew; {told(checked.rebuilt)}"
+
+
+def _checked(checked: _StoredCheck, *, dry_run: bool) -> Mapping[str, object]:
+    state, rebuilt = checked.state, checked.rebuilt
+    compared = None
+    if state is not None:
+        compared = {
+            "block": state.last,
+            "logs": state.logs,
+            "differing": [row._asdict() for row in state.differing],
+            "rebuilt": None if rebuilt is None else rebuilt_json(rebuilt, dry_run=dry_run),
+        }
+    return {"damaged": _damaged(checked.damaged), "state": compared}
+
+
+def _damaged(spans: Iterable[DamagedSpan]) -> list[Mapping[str, object]]:
+    return [
+        {
+            "kind": span.kind,
+            "from": span.blocks.first,
+            "to": span.blocks.last,
+            "missing": span.missing,
+        }
+        for span in spans
+    ]
+
+
+def _lines(found: Verified | None, *, repair: bool) -> Iterator[str]:
+    if found is None:
+        return
     difference = found.difference
     told_of = [("missing here", difference.missing), ("only here", difference.extra)]
     told_of.append(("other words", difference.other))
@@ -154,6 +287,7 @@ def _gap_lines(found: Gaps) -> Iterator[str]:
     yield from _listed("not read", [f"{each.first} to {each.last}" for each in found.unread])
     yield from _listed("header missing or not linked", [str(each) for each in found.headers])
     yield from _listed("logs of another block", [str(each) for each in found.homeless])
+    yield from _listed("damaged", damage_lines(found.damaged))
     yield from found.cursor
     verdict = "GAPS" if found else "no gap"
     yield f"blocks {blocks.first} to {blocks.last}: {verdict}"
@@ -166,7 +300,9 @@ def _listed(words: str, places: list[str]) -> Iterator[str]:
         yield f"{words}: and {len(places) - MOST_LINES} more (--json names all)"
 
 
-def _verified(found: Verified, *, dry_run: bool) -> Mapping[str, object]:
+def _verified(found: Verified | None, *, dry_run: bool) -> Mapping[str, object]:
+    if found is None:
+        return {"dry_run": dry_run}
     difference, repaired = found.difference, found.repaired
     return {
         "dry_run": dry_run,
@@ -207,4 +343,5 @@ def _gaps(found: Gaps) -> Mapping[str, object]:
         "headers": list(found.headers),
         "homeless": list(found.homeless),
         "cursor": list(found.cursor),
+        "damaged": _damaged(found.damaged),
     }

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Covered, IngestScope, Level
+from oracle.indexer.completeness import damaged_spans
 from oracle.indexer.provenance import scope_of
 from oracle.store.database import UnitOfWork
+from oracle.store.raw.raw_checksums import DamagedSpan
 from oracle.store.state.cursor_repository import Cursor
 
 
@@ -17,7 +19,8 @@ class Gaps:
     `spans` is what was read and how well. `unread` are blocks that were not, for the contracts
     and events of the configuration. `headers` are blocks above the final one without a header,
     or whose header does not follow the one before. `homeless` are blocks with logs of ours that
-    are not of the header's block. `cursor` says in words where the cursor does not fit.
+    are not of the header's block. `cursor` says in words where the cursor does not fit. `damaged`
+    are spans whose raw rows are not those that were committed.
     """
 
     blocks: BlockRange
@@ -26,9 +29,11 @@ class Gaps:
     headers: tuple[int, ...]
     homeless: tuple[int, ...]
     cursor: tuple[str, ...]
+    damaged: tuple[DamagedSpan, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.unread or self.headers or self.homeless or self.cursor)
+        broken = self.headers or self.homeless or self.cursor
+        return bool(self.unread or broken or self.damaged)
 
     def blocks_at(self, level: Level) -> int:
         """Count the blocks that have reached this level and no higher one."""
@@ -49,6 +54,7 @@ def gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
         headers=tuple(_broken_headers(uow, cursor, blocks)),
         homeless=tuple(_homeless(uow, blocks)),
         cursor=tuple(_misplaced(uow, cursor)),
+        damaged=tuple(damaged_spans(uow, cursor.number)),
     )
 
 

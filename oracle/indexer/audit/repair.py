@@ -7,7 +7,9 @@ from collections.abc import Collection
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope, Level
+from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import RowDiff
+from oracle.indexer.completeness import IncompleteLogsError
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
 from oracle.store.database import UnitOfWork
@@ -36,12 +38,20 @@ def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int])
 
 
 def put_right(
-    uow: UnitOfWork, folder: Folder, cursor: Cursor, repair: RowDiff, manner: RebuildOptions
+    uow: UnitOfWork,
+    folder: Folder,
+    cursor: Cursor,
+    repair: RowDiff,
+    manner: RebuildOptions,
+    verified: BlockRange | None = None,
 ) -> RebuildResult:
     """Write the rows down and fold anew up to the cursor, in the caller's transaction.
 
+    `verified`: blocks that are equal to the chain once these rows are written.
+
     Raises:
         FatalError: another process moved the cursor.
+        TransientError: raw rows are missing elsewhere; nothing was changed.
     """
     claim(uow, cursor)
     # First what goes: it may be of another block of the same number as what comes.
@@ -51,7 +61,11 @@ def put_right(
     uow.calls.append(repair.missing_calls)
     uow.logs.replace(repair.other_logs)
     uow.calls.replace(repair.other_calls)
-    return rebuild_up_to(uow, folder, cursor.number, manner)
+    try:
+        return rebuild_up_to(uow, folder, cursor.number, manner, verified)
+    except IncompleteLogsError as error:
+        # The daemon goes on with the state that it has; an operator has to read those rows again.
+        raise TransientError(str(error)) from error
 
 
 def proven_in(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:

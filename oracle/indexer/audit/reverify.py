@@ -194,7 +194,9 @@ class _Run:
                 self._quarantine(uow, window, cursor.final_number or 0)
             repair = settled(difference, proven, ours)
             if repair:
-                rebuilt = put_right(uow, self.folder, cursor, repair, self.manner)
+                # What is left of the difference stays as it is, and is not verified.
+                verified = self.asked.blocks if repair.rows == difference.rows else None
+                rebuilt = put_right(uow, self.folder, cursor, repair, self.manner, verified)
                 for window in seen:
                     if not compare(uow, window):
                         self._raise(uow, window)
@@ -220,6 +222,11 @@ class _Run:
         note_proven_wrong(self.chain, self.store, self.manner)
         with self.manner.transaction(self.store) as uow:
             uow.bookmarks.clear(self._key)
+            if is_equal:
+                cursor, identity = uow.cursor.get(), uow.identity.get()
+                if cursor is not None and identity is not None:
+                    indexed = BlockRange(identity.start_block, cursor.number)
+                    uow.raw_checksums.reset(self.asked.blocks, indexed)
             if is_equal and self.asked.endpoint is not None:
                 settle(uow, self.asked.blocks)
 

@@ -12,6 +12,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call
 from oracle.store.bulk import Row, append_canonical, upsert
 from oracle.store.encoding import hexed, raw, wei
+from oracle.store.raw.raw_checksums import CALLS, RawChecksums, row_hash
 from oracle.store.tables.chain_tables import call
 
 # Rows read at a time: large enough for speed, small enough for flat memory.
@@ -24,6 +25,7 @@ class CallRepository:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._checksums = RawChecksums(connection)
 
     def append(self, calls: Sequence[Call]) -> int:
         """Write calls down in bulk; return how many became canonical by it.
@@ -31,7 +33,15 @@ class CallRepository:
         One that is there stays as it is; an orphan becomes canonical again, with what is said
         of it now: it may have been set aside for what it said.
         """
-        return append_canonical(self._connection, call, _rows_of(calls))
+        if not calls:
+            return 0
+        rows = _rows_of(calls)
+        first, last = min(entry.block for entry in calls), max(entry.block for entry in calls)
+        if self._checksums.is_above(first):
+            self._checksums.add(CALLS, sorted((row[0], row_hash(row)) for row in rows))
+            return append_canonical(self._connection, call, rows)
+        with self._checksums.follow(CALLS, first, last):
+            return append_canonical(self._connection, call, rows)
 
     def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Call]:
         """Yield the calls of blocks `first` to `last`, both included, by block and index.
@@ -57,18 +67,25 @@ class CallRepository:
 
     def replace(self, calls: Sequence[Call]) -> None:
         """Write calls down in place of those of the same key, which were proven wrong."""
-        upsert(self._connection, call, _rows_of(calls))
+        if calls:
+            first, last = min(one.block for one in calls), max(one.block for one in calls)
+            with self._checksums.follow(CALLS, first, last):
+                upsert(self._connection, call, _rows_of(calls))
 
     def orphan(self, calls: Sequence[Call]) -> None:
         """Mark these calls as not canonical: their block, as it was proven, has them not."""
         for row in _rows_of(calls):
             here = and_(*(column == value for column, value in zip(_KEY, row, strict=False)))
-            self._connection.execute(update(call).where(here).values(canonical=False))
+            with self._checksums.follow(CALLS, row[0], row[0]):
+                self._connection.execute(update(call).where(here).values(canonical=False))
 
     def orphan_above(self, number: int) -> int:
         """Mark every call above block `number` as not canonical; return how many."""
         above = (call.c.block > number) & call.c.canonical
-        return self._connection.execute(update(call).where(above).values(canonical=False)).rowcount
+        with self._checksums.follow_above(CALLS, number):
+            return self._connection.execute(
+                update(call).where(above).values(canonical=False)
+            ).rowcount
 
     def lowest_hash(self, number: int) -> tuple[int, Hash] | None:
         """Return the lowest block from `number` on that has a canonical call, and its hash."""

@@ -1,7 +1,7 @@
 """A feed's raw rows and how far they were read (docs/explanation/feed.md#what-is-stored)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, select, update
@@ -11,6 +11,7 @@ from oracle.domain.ids import Hash
 from oracle.errors import FatalError
 from oracle.store.bulk import KEYS, append_missing, upsert
 from oracle.store.encoding import hexed, raw
+from oracle.store.raw.raw_checksums import FEED, RawChecksums, row_hash
 from oracle.store.tables.feed_tables import feed_cursor, feed_fault, feed_row, feed_witness
 
 # Rows settled in one transaction; more wait for the next.
@@ -46,6 +47,7 @@ class FeedRepository:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._checksums = RawChecksums(connection)
 
     # How far it was read.
 
@@ -114,8 +116,11 @@ class FeedRepository:
 
     def place(self, block: int, rows: Iterable[FeedRow]) -> None:
         """Give rows their block."""
-        placed = [{"of": row.stream, "number": row.id} for row in rows]
+        chosen = list(rows)
+        placed = [{"of": row.stream, "number": row.id} for row in chosen]
         if placed:
+            stored = (_row_of(replace(row, block=block), canonical=True) for row in chosen)
+            self._checksums.add(FEED, [(block, row_hash(row)) for row in stored])
             is_of = and_(feed_row.c.stream == bindparam("of"), feed_row.c.canonical)
             here = and_(is_of, feed_row.c.id == bindparam("number"))
             self._connection.execute(update(feed_row).where(here).values(block=block), placed)
@@ -123,7 +128,8 @@ class FeedRepository:
     def unplace_above(self, number: int) -> None:
         """Take rows out of the chain's order again that stand above block `number`."""
         above = feed_row.c.block > number
-        self._connection.execute(update(feed_row).where(above).values(block=None))
+        with self._checksums.follow_above(FEED, number):
+            self._connection.execute(update(feed_row).where(above).values(block=None))
 
     def placed(self, first: int, last: int) -> list[FeedRow]:
         """Return the rows that stand in blocks `first` to `last`, in order."""

@@ -28,6 +28,7 @@ from oracle.store.bulk import append, append_missing, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.raw.log_rows import key_of, log_of, orphan_of, rows_of
 from oracle.store.raw.log_sources import LogSources
+from oracle.store.raw.raw_checksums import LOGS, RawChecksums, hashed_logs
 from oracle.store.tables.log_tables import MOST_BLOCK, log_block, log_orphan, log_row
 
 # Rows read at a time: large enough for speed, small enough for flat memory.
@@ -55,6 +56,7 @@ class LogRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._sources = LogSources(connection)
+        self._checksums = RawChecksums(connection)
 
     def append(self, logs: Sequence[Log]) -> int:
         """Write logs down in bulk; return how many became canonical by it.
@@ -69,6 +71,15 @@ class LogRepository:
             return 0
         table, blocks = _table_of(logs)
         known = self._known(blocks)
+        if self._checksums.is_above(min(blocks)):
+            self._checksums.add(LOGS, hashed_logs(table))
+            return self._append(table, blocks, known)
+        with self._checksums.follow(LOGS, min(blocks), max(blocks)):
+            return self._append(table, blocks, known)
+
+    def _append(
+        self, table: LogTable, blocks: dict[int, LogBlock], known: Mapping[int, LogBlock]
+    ) -> int:
         self._drop_orphans(table, blocks)
         fresh = [(n, time, h) for n, (h, time) in blocks.items() if n not in known]
         append(self._connection, log_block, fresh)
@@ -93,19 +104,26 @@ class LogRepository:
         self._known(blocks)
         self._drop_orphans(table, blocks)
         told = [(number, time, block_hash) for number, (block_hash, time) in blocks.items()]
-        upsert(self._connection, log_block, told)
-        upsert(self._connection, log_row, rows_of(table, self._sources))
+        with self._checksums.follow(LOGS, min(blocks), max(blocks)):
+            upsert(self._connection, log_block, told)
+            upsert(self._connection, log_row, rows_of(table, self._sources))
 
     def orphan(self, logs: Sequence[Log]) -> None:
         """Mark these logs as not canonical: their block, as it was proven, has them not."""
-        for log in logs:
-            self._set_aside(_KEY.in_([key_of(log)]) & (log_block.c.hash == raw(log.block_hash)))
-        self._drop_empty({log.block for log in logs})
+        if not logs:
+            return
+        numbers = {log.block for log in logs}
+        with self._checksums.follow(LOGS, min(numbers), max(numbers)):
+            for log in logs:
+                here = log_block.c.hash == raw(log.block_hash)
+                self._set_aside(_KEY.in_([key_of(log)]) & here)
+            self._drop_empty(numbers)
 
     def orphan_above(self, number: int) -> int:
         """Mark every log above block `number` as not canonical; return how many."""
-        moved = self._set_aside(_within(number + 1, MOST_BLOCK))
-        self._connection.execute(delete(log_block).where(log_block.c.number > number))
+        with self._checksums.follow_above(LOGS, number):
+            moved = self._set_aside(_within(number + 1, MOST_BLOCK))
+            self._connection.execute(delete(log_block).where(log_block.c.number > number))
         return moved
 
     def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
+from typing import Any, NamedTuple
 
 from msgspec.json import Encoder
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, Table, delete, select
 
+from oracle.store.encoding import hexed
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.state.undo_journal import UndoJournal
+from oracle.store.tables.chain_tables import undo
+from oracle.store.tables.integrity_tables import dead_letter
 from oracle.store.tables.round_tables import (
     accepted_round,
     contract_setting,
@@ -49,6 +53,8 @@ PROJECTIONS = (
     contract_setting,
     kick,
 )
+# What else a fold of the raw rows writes, and a comparison looks at.
+_BESIDE = (undo, dead_letter)
 # Rule sets are numbered as they came to this database; everywhere they are the same by their hash.
 _SAID = {
     score.name: select(
@@ -58,6 +64,18 @@ _SAID = {
 _PAGE = 2_000
 # Bytes become base64.
 _JSON = Encoder()
+
+
+class ProjectionRow(NamedTuple):
+    """A row in the order of its table's key; `shown` is the key for people."""
+
+    key: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+    @property
+    def shown(self) -> str:
+        parts = (hexed(part) if isinstance(part, bytes) else str(part) for part in self.key)
+        return " ".join(parts)
 
 
 class ProjectionRepository:
@@ -72,6 +90,21 @@ class ProjectionRepository:
             self._connection.execute(delete(table))
         UndoJournal(self._connection).clear()
         Bookmarks(self._connection).count_remake()
+
+    def compared_tables(self) -> tuple[Table, ...]:
+        """Return the tables whose every row follows from the raw rows."""
+        return (*PROJECTIONS, *_BESIDE)
+
+    def rows(self, table: Table) -> Iterator[ProjectionRow]:
+        """Yield the rows of one of them in the order of their keys, equal on both databases."""
+        columns = table.primary_key.columns
+        chosen = _SAID.get(table.name, select(table)).order_by(*columns)
+        if table is dead_letter:
+            chosen = chosen.where(dead_letter.c.canonical)
+        places = [table.columns.keys().index(column.name) for column in columns]
+        for row in self._connection.execute(chosen.execution_options(yield_per=_PAGE)):
+            values = tuple(row)
+            yield ProjectionRow(tuple(values[place] for place in places), values)
 
     def dump(self) -> Iterator[str]:
         """Yield all projections as text, a line a row, equal on both databases."""

@@ -56,6 +56,17 @@ verified_block = Table(
     sqlite_with_rowid=False,
 )
 
+# What the raw rows of a span of blocks add up to, moved with each of them: 'log', 'call', 'feed'.
+raw_checksum = Table(
+    "raw_checksum",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("span", BigInteger, primary_key=True, autoincrement=False),  # block / 1,000
+    Column("rows", BigInteger, nullable=False),
+    Column("checksum", LargeBinary, nullable=False),  # sum of their hashes modulo 2^256
+    sqlite_with_rowid=False,
+)
+
 # Raw rows of kinds that we know and cannot read; orphaned like the rows themselves.
 dead_letter = Table(
     "dead_letter",
