@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import structlog
+
 from oracle.chain.heads import Heads
 from oracle.daemon.app import App
 from oracle.daemon.config.verify_section import one_of
@@ -17,8 +19,16 @@ from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, 
 from oracle.indexer.audit.unproven_history import why_unproven
 from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.feed_faults import holding, words_of
+from oracle.indexer.folded_state import TooFarError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.snapshots import (
+    SnapshotSource,
+    check_sample,
+    make_next_snapshot,
+    note_sample,
+    state_mismatch,
+)
 from oracle.queries.outbox.outbox_figures import OutboxRecount, with_accounts, with_contract
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import integrity_metrics, outbox_metrics
@@ -35,6 +45,10 @@ BACKGROUND_SECONDS = 0.2
 _UNPROVEN_BLOCKS = 100
 # And so many may wait for that before it is said that they do.
 _WAITING_BLOCKS = 2 * _UNPROVEN_BLOCKS
+# How often a sample of the state is compared, and how many of them show every node.
+_SAMPLE_SECONDS = 600.0
+_SAMPLE_PAGES = 256
+SNAPSHOT_TURN_SECONDS = 10.0
 # An endpoint that gives the audit no answer is left alone for a while.
 _BACKOFF_SECONDS = 60.0
 
@@ -45,8 +59,8 @@ def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
     """Return which blocks nothing should be derived from; None: there are none.
 
     They came from endpoints proven wrong alone, or two endpoints differ about them, or no second
-    provider confirms them, or nothing proves them. `is_running`: the audit, and a second provider,
-    come to the newest blocks later.
+    provider confirms them, or nothing proves them, or the state is not what they fold to.
+    `is_running`: the audit, and a second provider, come to the newest blocks later.
     """
     spare = _WAITING_BLOCKS if is_running else 0
     with app.store.reading() as uow:
@@ -55,6 +69,9 @@ def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
         disputes = disputes_in(uow)
         unproven = why_unproven(app.source, uow, app.folder.scope, spare=spare)
         unproven = unproven or (None if is_running else unconfirmed_reason(uow))
+        mismatch = state_mismatch(uow)
+    if mismatch is not None:
+        return mismatch
     if not blocks:
         return next((each.words for each in disputes), unproven)
     return (
@@ -79,8 +96,10 @@ class MaintenanceSteps:
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
     _backoff_until: float = 0.0
-    # When the contracts are asked next.
+    # When the contracts are asked next, and a sample of the state is compared.
     _counts_again: float = 0.0
+    _samples_again: float = 0.0
+    _sample_page: int = 0
 
     def backfill_scope(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
@@ -101,6 +120,9 @@ class MaintenanceSteps:
             fault = holding(uow)
             if fault is not None:
                 return f"the feed is in doubt: {words_of(fault)}"
+            mismatch = state_mismatch(uow)
+            if mismatch is not None:
+                return mismatch
             due = self.rereader.due(app.chain, uow, app.folder)
             left = 0 if due is None else self.rereader.count(uow, app.folder)
         if due is None:
@@ -156,6 +178,48 @@ class MaintenanceSteps:
         if self.app.chain.is_vouched():
             return self.auditor.window
         return 1 if self.auditor.wait_seconds is None else _UNPROVEN_BLOCKS
+
+    def snapshot(self) -> Facts:
+        """Make the next snapshot of the state, or compare a sample of the state with one.
+
+        At the head only: while history is read, the processor is for that.
+        """
+        app, heads, now = self.app, self.ingest.heads, self.ingest.clock()
+        with app.store.reading() as uow:
+            cursor = uow.cursor.get()
+        is_caught_up = (
+            cursor is not None and heads is not None and cursor.number >= heads.latest.number
+        )
+        if not is_caught_up or not self.scope_backfill.is_sound:
+            return None
+        source = SnapshotSource(app.store, app.reader, app.rules, app.config.oracle.min_scores)
+        made = make_next_snapshot(source, self._manner())
+        if made is not None:
+            return {"did": "made a snapshot", "block": made.block, "bytes": made.bytes}
+        if now < self._samples_again:
+            return None
+        self._samples_again = now + _SAMPLE_SECONDS
+        return self._check_sample(source)
+
+    def _check_sample(self, source: SnapshotSource) -> Facts:
+        page = f"0x{self._sample_page:02x}"
+        self._sample_page = (self._sample_page + 1) % _SAMPLE_PAGES
+        try:
+            check = check_sample(source, page)
+        except TooFarError:
+            # The snapshots come first.
+            check = None
+        if check is None:
+            return None
+        integrity_metrics.STATE_SAMPLES.inc()
+        integrity_metrics.STATE_DIFFERENCE.set(len(check.differing))
+        with self._manner().transaction(self.app.store) as uow:
+            was_known = state_mismatch(uow) is not None
+            note_sample(uow, check)
+            mismatch = state_mismatch(uow)
+        if mismatch is not None and not was_known:
+            structlog.get_logger().error("state_mismatch", reason=mismatch)
+        return None
 
     def compare(self) -> Facts:
         """Compare what the contracts count with what we counted."""

@@ -20,6 +20,7 @@ from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.played_act import PlayedAct
 from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.indexer.snapshots import MAX_REQUEST_LOGS
 from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
@@ -109,7 +110,13 @@ def read_api_of(
     from oracle.daemon.web.api.event_stream import StreamLimits  # noqa: PLC0415
     from oracle.daemon.web.api.read_api import ReadApiOptions, read_api  # noqa: PLC0415
 
-    archive = EventArchive(app.store, app.reader, app.rules)
+    archive = EventArchive(
+        app.store,
+        app.reader,
+        app.rules,
+        app.config.oracle.min_scores,
+        max_logs=MAX_REQUEST_LOGS,
+    )
     told = app.config
     source = ApiSource(
         archive,

@@ -14,6 +14,7 @@ from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
 from oracle.daemon.maintenance_steps import (
     BACKGROUND_SECONDS,
     COUNTERS_TURN_SECONDS,
+    SNAPSHOT_TURN_SECONDS,
     MaintenanceSteps,
     OutboxStatistics,
     balance_at,
@@ -296,6 +297,13 @@ class DaemonSteps:
         return dispatch_statistics(self.app.store, left)
 
 
+def snapshot_job(work: DaemonSteps) -> list[Job]:
+    """Return the loop that makes snapshots: a daemon's alone, for it is work of hours."""
+    if work.wait is not None:
+        return []
+    return [Job("snapshots", SNAPSHOT_TURN_SECONDS, work.integrity.snapshot)]
+
+
 def steps_of(work: DaemonSteps) -> list[Job]:
     """Return the loops in the order of their first turns."""
     poll = work.app.config.chain.poll_seconds
@@ -311,6 +319,7 @@ def steps_of(work: DaemonSteps) -> list[Job]:
         *([] if work.starts is None else [Job("dispatch", poll, work.dispatch)]),
         Job("audit", poll, work.audit),
         Job("probe", PROBE_SECONDS, work.probe),
+        *snapshot_job(work),
         Job("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
         Job("statistics", _STATISTICS_SECONDS, work.count),
     ]

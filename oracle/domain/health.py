@@ -61,6 +61,11 @@ class Condition(Enum):
         "`qos-oracle endpoint readmit` lets it in again",
     )
     UNPROVEN = (_ATTENTION, "Something stored is not proven", "name another endpoint, or wait")
+    STATE_DIFFERS = (
+        _ATTENTION,
+        "The state is not what its logs fold to, and nothing is published",
+        "`qos-oracle resync verify --half state`",
+    )
     PROOF_MISSING = (
         _ATTENTION,
         "A proof is missing, and nothing is derived from its blocks meanwhile",

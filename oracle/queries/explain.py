@@ -22,6 +22,7 @@ from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import Word
 from oracle.domain.reports.kickout_evidence import CreatorSpread, derived_zeros_reason, spread_of
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
+from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
@@ -35,8 +36,8 @@ from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
+from oracle.indexer.folded_state import folded_up_to
 from oracle.queries.earnings import Earning, earning_of
-from oracle.reporting.recompute import folded_up_to
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
@@ -140,11 +141,17 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class EventArchive:
-    """Where an explanation comes from."""
+    """Where an explanation comes from.
+
+    `min_scores`: as the reports have it, by which snapshots are named. `max_logs`: how many logs
+    may be folded for one explanation; None: as many as it takes.
+    """
 
     store: Store
     reader: LogReader
     rules: Rules
+    min_scores: int = MIN_SCORES
+    max_logs: int | None = None
 
 
 def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explanation:
@@ -152,6 +159,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
 
     Raises:
         InputError: the network never mentioned this node up to the block.
+        TooFarError: no snapshot lies near enough for `archive.max_logs`.
     """
     rules = archive.rules
     with archive.store.reading() as uow:
@@ -230,7 +238,14 @@ def _state(
     cursor = uow.cursor.get()
     if cursor is not None and cursor.number == as_of.number:
         return {node.address: node for node in uow.nodes.all()}, uow.rounds.load()
-    folded = folded_up_to(uow, archive.reader, archive.rules, as_of.number)
+    folded = folded_up_to(
+        uow,
+        archive.reader,
+        archive.rules,
+        as_of.number,
+        archive.min_scores,
+        max_logs=archive.max_logs,
+    )
     return folded.fold.ledger.nodes, folded.rounds
 
 

@@ -12,6 +12,7 @@ from oracle.indexer.audit.disputes import disputes_in
 from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.feed_faults import words_of
 from oracle.indexer.refused_block import refusal_in
+from oracle.indexer.snapshots import state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.outbox.outbox_advice import after_pause
 from oracle.queries.status import StatusReport
@@ -101,6 +102,9 @@ def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         )
     for dispute in disputes_in(uow):
         yield HealthFinding(Condition.UNPROVEN, dispute.words)
+    mismatch = state_mismatch(uow)
+    if mismatch is not None:
+        yield HealthFinding(Condition.STATE_DIFFERS, mismatch)
     suspect = suspect_blocks(uow)
     if suspect:
         words = "came from it alone, and another endpoint is still to be asked about them"

@@ -67,6 +67,7 @@ def status_answer(
         ],
         "held": [{"period": hold.period, "reason": hold.reason} for hold in seen.held],
         "unproven": list(seen.unproven),
+        "state_mismatch": seen.mismatch,
         "push_waits": None if seen.push is None else seen.push.error_text,
         "kickouts_proposed": [
             {"node": kick.node, "round": kick.round, "ready_at": kick.ready_at}

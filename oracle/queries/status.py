@@ -21,6 +21,7 @@ from oracle.domain.state.node import Membership
 from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
+from oracle.indexer.snapshots import state_mismatch
 from oracle.kickouts.kickout_eligibility import due_intervals, held_among
 from oracle.queries.feed_view import FeedView, feed_view
 from oracle.queries.outbox.outbox_figures import CALL_KINDS
@@ -51,7 +52,8 @@ class StatusReport:
     None: nobody. `halts` are those closed now, `reorg` is the last fork that was left, `levels`
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
     `accounts`: who ever sent, and why he is paused, where he does. `refusal`: a block that is not
-    taken in, `disputes` are blocks that two endpoints tell of differently. `held`: reports that
+    taken in, `disputes` are blocks that two endpoints tell of differently. `mismatch`:
+    where the state is not what the stored logs fold to. `held`: reports that
     wait for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on
     chain. `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks
     that one of them gave and no other was asked about. `unproven`: why calls wait whose nonce is
@@ -83,6 +85,7 @@ class StatusReport:
     accounts: Mapping[Account, Pause | None] = field(default_factory=dict)
     refusal: BlockRefusal | None = None
     disputes: tuple[Dispute, ...] = ()
+    mismatch: str | None = None
     held: tuple[ReportHold, ...] = ()
     push: Intent | None = None
     kicks: tuple[Kick, ...] = ()
@@ -137,6 +140,7 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
             },
             refusal=refusal_in(uow),
             disputes=tuple(disputes_in(uow)),
+            mismatch=state_mismatch(uow),
             held=tuple(uow.holds.waiting()),
             push=next(iter(uow.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(uow.rounds.live_kicks()),

@@ -3,22 +3,16 @@
 See docs/explanation/reports.md#cut-at-period-end.
 """
 
-from dataclasses import dataclass
-
-from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import ChainReader, LogReader
-from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.fold.fold import Fold
-from oracle.domain.reports.registration import FirstEvents, RegistrationRules
-from oracle.domain.reports.report import MIN_SCORES, Report, ReportSettings, cut
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.blocks import BlockRef
+from oracle.domain.reports.registration import RegistrationRules
+from oracle.domain.reports.report import Report, ReportSettings, cut
 from oracle.domain.reports.wanted_words import folded_words, scored_among, wanted_words
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.indexer.feeds.feed_events import with_feed
-from oracle.indexer.stored_events import chunks
+from oracle.indexer.folded_state import FoldedState, folded_up_to
 from oracle.reporting.registering import registrations_among
-from oracle.store.database import Store, UnitOfWork
+from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState
 
 
@@ -34,15 +28,6 @@ def recall(
     return report_of(folded, as_of, rules, settings)
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedState:
-    """All that a report is made of, after some block, in memory."""
-
-    fold: Fold
-    rounds: Rounds
-    first_events: FirstEvents
-
-
 def report_of(
     folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings
 ) -> Report:
@@ -55,20 +40,6 @@ def report_of(
     )
     words = folded_words(rounds, nodes, scored_at)
     return cut(as_of, rounds, wanted_words(rounds, words, registrations, scored_at), settings)
-
-
-def folded_up_to(
-    uow: UnitOfWork, reader: LogReader, rules: Rules, last: int, min_scores: int = MIN_SCORES
-) -> FoldedState:
-    """Return the state after block `last`, folded in memory from the stored rows alone.
-
-    `min_scores` matters to who asks for registrations.
-    """
-    state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores))
-    for blocks, logs in chunks(uow, BlockRange(0, last)):
-        said = reader.read(logs, list(uow.calls.between(blocks.first, blocks.last)))
-        _fold(state, with_feed(uow, reader, said, blocks), blocks.last)
-    return state
 
 
 def last_block_of(chain: ChainReader, store: Store, period: int, length: int) -> BlockRef:
@@ -96,11 +67,3 @@ def last_block_of(chain: ChainReader, store: Store, period: int, length: int) ->
         middle = (low + high) // 2
         low, high = (low, middle) if chain.header_up_to(middle).time >= end else (middle, high)
     return chain.header_up_to(low)
-
-
-def _fold(state: FoldedState, said: Decoded, last: int) -> None:
-    state.fold.many(said.events)
-    state.rounds.block(last, said.contract_events, journal=False)
-    # Nothing is written down here.
-    state.first_events.note(state.fold.drain())
-    state.rounds.drain()

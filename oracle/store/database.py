@@ -60,6 +60,7 @@ from oracle.store.state.projections import ProjectionRepository
 from oracle.store.state.registration_repository import RegistrationRepository
 from oracle.store.state.round_repository import RoundRepository
 from oracle.store.state.rule_set_repository import RuleSetRepository
+from oracle.store.state.snapshot_repository import SnapshotRepository
 from oracle.store.state.task_repository import TaskRepository
 from oracle.store.state.undo_journal import UndoJournal
 
@@ -84,6 +85,7 @@ class UnitOfWork:
         self.registrations = RegistrationRepository(connection)
         self.undo = UndoJournal(connection)
         self.projections = ProjectionRepository(connection)
+        self.snapshots = SnapshotRepository(connection)
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
         self._open_history(connection)

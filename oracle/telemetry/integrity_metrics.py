@@ -58,6 +58,16 @@ COUNTERS_COMPARED = Counter(
     "Comparisons with the contracts' counters, one an hour at the head.",
     registry=REGISTRY,
 )
+STATE_DIFFERENCE = Gauge(
+    "oracle_state_differing_rows",
+    "Rows of the newest sample of the state that are not what the stored logs fold to.",
+    registry=REGISTRY,
+)
+STATE_SAMPLES = Counter(
+    "oracle_state_samples_total",
+    "Samples of the state that were compared with a fold of the stored logs.",
+    registry=REGISTRY,
+)
 
 
 @dataclass(frozen=True, slots=True)

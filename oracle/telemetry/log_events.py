@@ -85,6 +85,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "events_not_read": "Streams of events wait, as the database could not be read: why.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
     "dispatches, epoch of the lease.",
+    "state_mismatch": "Rows of the state are not what the stored logs fold to: which. Nothing is "
+    "reported, started or kicked out until `resync rebuild`, or a comparison that finds none.",
     "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "
     "not sent any more.",
     "step_completed": "A step of the daemon did something: what it did, and the facts of it.",

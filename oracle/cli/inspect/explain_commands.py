@@ -74,7 +74,8 @@ def explain(
         as_of = _block(app, at, of_round)
         with app.store.reading() as uow:
             address = node_named(uow, node)
-        archive = EventArchive(app.store, app.reader, app.rules)
+        min_scores = app.config.oracle.min_scores
+        archive = EventArchive(app.store, app.reader, app.rules, min_scores)
         told = explain_node(archive, address, as_of)
         ranking = None if as_json or full else _ranking(app, told)
     if as_json:

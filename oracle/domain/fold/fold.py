@@ -30,7 +30,8 @@ from oracle.domain.scoring.rules import Rules
 # node's last start, shared fees, and under legacy rules the scores of groups. Version 6: every
 # turn of a node's membership. Version 7: what a restart leaves of a pool. Version 8: groups score
 # by the verdict of their transaction.
-FOLD_VERSION = 8
+# Version 9: the first and the newest block of each task.
+FOLD_VERSION = 9
 
 _FIRST = Position(-1, 0, 0, 0)
 

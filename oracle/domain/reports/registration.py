@@ -63,6 +63,20 @@ class FirstEvents:
         self._scored: dict[Address, tuple[Position, int]] = {}
         self._timed_out: dict[Address, Position] = {}
 
+    def rows(self) -> tuple[list[tuple[Address, Position, int]], list[tuple[Address, Position]]]:
+        """Return all that was gathered: by scores, and by timeouts."""
+        scored = [(node, at, place) for node, (at, place) in self._scored.items()]
+        return scored, list(self._timed_out.items())
+
+    def restore(
+        self,
+        scored: Iterable[tuple[Address, Position, int]],
+        timed_out: Iterable[tuple[Address, Position]],
+    ) -> None:
+        """Take up what `rows` returned."""
+        self._scored = {node: (at, place) for node, at, place in scored}
+        self._timed_out = dict(timed_out)
+
     def note(self, changes: Changes) -> None:
         """Take in what was folded since the last time, in order."""
         places = {

@@ -44,7 +44,8 @@ class Task:
     answered; else it is busy until the end. `group_size`: how many tasks its group has in the end,
     None: nobody said. `scored_in` is the group that scored it: one
     task, one score. `paid`: what its node got of the one fee of its group, wei; None: the network
-    said nothing of sharing.
+    said nothing of sharing. `seen_at` and `changed_at` are the blocks of the first and the newest
+    event that changed the task: what has not changed since a block is as it was there.
     """
 
     key: TaskKey
@@ -78,6 +79,8 @@ class Task:
     group_size: int | None = None
     freed: bool = False
     paid: int | None = None
+    seen_at: int = 0
+    changed_at: int = 0
 
 
 def new_task(key: TaskKey) -> Task:

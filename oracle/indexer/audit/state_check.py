@@ -56,7 +56,7 @@ def compare_state(
         return StateComparison(state.last, state.logs, tuple(differing_rows(uow, state.uow)))
 
 
-class FoldedState(NamedTuple):
+class FreshState(NamedTuple):
     """The state that the raw rows up to block `last` fold to, in a database of its own."""
 
     uow: UnitOfWork
@@ -67,7 +67,7 @@ class FoldedState(NamedTuple):
 @contextmanager
 def folded_state(
     uow: UnitOfWork, reader: LogReader, rules: Rules, progress: Callable[[int, int], None]
-) -> Iterator[FoldedState]:
+) -> Iterator[FreshState]:
     """Fold all raw rows of a snapshot into a database that is gone afterwards.
 
     Raises:
@@ -93,7 +93,7 @@ def folded_state(
                     progress(blocks.last, cursor.number)
                 fresh.undo.prune_to(min(final, cursor.number))
             with store.reading() as folded:
-                yield FoldedState(folded, cursor.number, logs_folded)
+                yield FreshState(folded, cursor.number, logs_folded)
 
 
 def differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[StateRow]:

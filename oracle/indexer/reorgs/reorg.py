@@ -165,6 +165,7 @@ def _go_back(
     uow.blocks.discard_above(number)
     uow.blocks.save([block])
     uow.uncover_above(number)
+    uow.snapshots.discard_above(number)
     # Cut again on the chain that stays, as by who never saw this one.
     reports = uow.reports.drop_from(number)
     # What has no nonce yet is dropped with its report; time is the chain's here.

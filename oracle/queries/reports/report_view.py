@@ -11,7 +11,8 @@ from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.reports.round_data import decode
 from oracle.domain.scoring.legacy_factors import incentive_shares
 from oracle.domain.scoring.rules import Rules
-from oracle.reporting.recompute import folded_up_to, report_of
+from oracle.indexer.folded_state import folded_up_to
+from oracle.reporting.recompute import report_of
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState, StoredReport
 

@@ -154,6 +154,23 @@ class LogRepository:
         """Return the highest block up to `number` that has a canonical log, and its hash."""
         return self._hash_of(log_block.c.number <= number, log_block.c.number.desc())
 
+    def block_after(self, first: int, count: int) -> int | None:
+        """Return the block of the `count`-th canonical log from block `first` on; None: fewer."""
+        chosen = select(_KEY).where(first << INDEX_BITS <= _KEY).order_by(_KEY)
+        row = self._connection.execute(chosen.offset(count - 1).limit(1)).first()
+        return None if row is None else row[0] >> INDEX_BITS
+
+    def block_before(self, last: int, count: int) -> int | None:
+        """Return the block of the `count`-th canonical log down from block `last`; None: fewer."""
+        chosen = select(_KEY).where((last + 1) << INDEX_BITS > _KEY).order_by(_KEY.desc())
+        row = self._connection.execute(chosen.offset(count - 1).limit(1)).first()
+        return None if row is None else row[0] >> INDEX_BITS
+
+    def count_between(self, first: int, last: int) -> int:
+        """Count the canonical logs of blocks `first` to `last`, by the index alone."""
+        counted = select(func.count(_KEY)).where(_within(first, last))
+        return int(self._connection.execute(counted).scalar_one())
+
     def last_block(self) -> int | None:
         """Return the highest block that has a canonical log."""
         highest = select(log_block.c.number).order_by(log_block.c.number.desc()).limit(1)

@@ -36,6 +36,12 @@ def group_row(each: OpenGroup) -> Row:
     return (raw(each.group), joined(each.tasks), each.closed)
 
 
+def group_in(row: Row) -> OpenGroup:
+    """Return the group that a row is, its columns in the table's order."""
+    key, tasks, closed = row
+    return OpenGroup(GroupKey(hexed(key)), tuple(map(TaskKey, split(tasks))), closed=bool(closed))
+
+
 def _group_of(row: Any) -> OpenGroup:  # noqa: ANN401  a row of any driver
     return OpenGroup(
         group=GroupKey(hexed(row.task_group)),

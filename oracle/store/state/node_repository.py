@@ -129,7 +129,7 @@ def nodes_as_of(
         before = later.get(row.address, tuple(row))
         if before is None:
             continue
-        found = _node_of(SimpleNamespace(**dict(zip(_COLUMNS, before, strict=True))))
+        found = node_in(before)
         if blocks.first <= found.changed_at <= blocks.last:
             yield found
 
@@ -170,6 +170,11 @@ def node_row(each: Node) -> Row:
         each.last_start,
         json.encode(each.downloads).decode() if each.downloads else None,
     )
+
+
+def node_in(row: Row) -> Node:
+    """Return the node that a row is, its columns in the table's order."""
+    return _node_of(SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True))))
 
 
 def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, delete, select
 from oracle.store.encoding import hexed
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.state.undo_journal import UndoJournal
-from oracle.store.tables.chain_tables import undo
+from oracle.store.tables.chain_tables import state_snapshot, undo
 from oracle.store.tables.integrity_tables import dead_letter
 from oracle.store.tables.round_tables import (
     accepted_round,
@@ -85,9 +85,10 @@ class ProjectionRepository:
         self._connection = connection
 
     def clear(self) -> None:
-        """Delete everything folded, and the undo journal."""
+        """Delete everything folded, its snapshots and the undo journal."""
         for table in PROJECTIONS:
             self._connection.execute(delete(table))
+        self._connection.execute(delete(state_snapshot))
         UndoJournal(self._connection).clear()
         Bookmarks(self._connection).count_remake()
 

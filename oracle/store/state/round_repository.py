@@ -191,10 +191,13 @@ class RoundRepository:
         rows = self._connection.execute(chosen.limit(last)).all()
         return [kick_of(row) for row in reversed(rows)]
 
-    def standing(self) -> Standing:
+    def standing(self, *, up_to_block: int | None = None) -> Standing:
         """Return what the contract's people set last, as far as we read it."""
         newest = [contract_setting.c[name] for name in Position._fields]
-        rows = self._connection.execute(select(contract_setting).order_by(*newest)).all()
+        chosen = select(contract_setting).order_by(*newest)
+        if up_to_block is not None:
+            chosen = chosen.where(contract_setting.c.block <= up_to_block)
+        rows = self._connection.execute(chosen).all()
         return standing_of({row.name: row for row in rows})
 
     def config_before(self, at: Position) -> Hash | None:

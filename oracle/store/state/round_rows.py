@@ -1,7 +1,10 @@
 """What the oracle contract holds, as rows of its tables, and back."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
+
+from sqlalchemy import Table
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
@@ -26,6 +29,7 @@ from oracle.domain.reports.round_data import (
 )
 from oracle.store.bulk import Row
 from oracle.store.encoding import hexed, position_of, position_text, raw, wei
+from oracle.store.tables.round_tables import kick as kick_table, lane_word, node_index
 
 
 def word_row(word: Word) -> Row:
@@ -38,6 +42,25 @@ def word_of(row: Any) -> Word:  # noqa: ANN401  a row of any driver
 
 def index_row(entry: NodeIndex) -> Row:
     return (entry.index, raw(entry.node), entry.closed_in)
+
+
+def word_in(row: Row) -> Word:
+    """Return the word that a row is, its columns in the table's order."""
+    return word_of(_named(lane_word, row))
+
+
+def index_in(row: Row) -> NodeIndex:
+    """Return the lane that a row is, its columns in the table's order."""
+    return index_of(_named(node_index, row))
+
+
+def kick_in(row: Row) -> Kick:
+    """Return the kickout that a row is, its columns in the table's order."""
+    return kick_of(_named(kick_table, row))
+
+
+def _named(table: Table, row: Row) -> SimpleNamespace:
+    return SimpleNamespace(**dict(zip(table.columns.keys(), row, strict=True)))
 
 
 def index_of(row: Any) -> NodeIndex:  # noqa: ANN401  a row of any driver

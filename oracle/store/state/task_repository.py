@@ -47,7 +47,7 @@ class TaskRepository:
     def named(self, keys: Iterable[TaskKey]) -> dict[TaskKey, Task]:
         """Return the tasks of these keys that are there."""
         rows = fetch(self._connection, task, map(raw, keys))
-        return {found.key: found for found in map(_task_of, rows)}
+        return {found.key: found for found in map(task_of, rows)}
 
     def beginning(self, digits: str, limit: int) -> list[TaskKey]:
         """Return up to `limit` keys whose hex begins with `digits`, by key."""
@@ -84,7 +84,7 @@ class TaskRepository:
         upsert(self._connection, task, [task_row(each) for each in tasks])
 
     def _where(self, chosen: ColumnElement[bool]) -> list[Task]:
-        return [_task_of(row) for row in self._connection.execute(select(task).where(chosen))]
+        return [task_of(row) for row in self._connection.execute(select(task).where(chosen))]
 
 
 def _creation_of(each: Task) -> Position:
@@ -125,17 +125,20 @@ def task_row(each: Task) -> Row:
         raw_or_none(each.scored_in),
         json.encode(each.runs).decode() if each.runs else None,
         wei_or_none(each.paid),
+        each.seen_at,
+        each.changed_at,
     )
 
 
-def _task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
+def task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
+    """Return the task that a row is, its columns in the table's order."""
     # By place: looking each up by its name takes longer than all the rest.
     (key, created_at, creator, fee, min_vram, gpu, gpu_vram, models, version, size, kind, *ran) = (
         row
     )
     (timeout, group, queued, node, started_at, started_time, stopped_at, stopped_time, *end) = ran
     (reported, disclosed, freed, group_size, validated, *over) = end
-    (ending, ended_at, ended_time, reason, scored_in, runs, paid) = over
+    (ending, ended_at, ended_time, reason, scored_in, runs, paid, seen_at, changed_at) = over
     return Task(
         key=TaskKey(hexed(key)),
         created_at=position_or_none(created_at),
@@ -168,4 +171,6 @@ def _task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
         scored_in=None if scored_in is None else GroupKey(hexed(scored_in)),
         runs=() if runs is None else json.decode(runs, type=tuple[Run, ...]),
         paid=amount_or_none(paid),
+        seen_at=seen_at,
+        changed_at=changed_at,
     )

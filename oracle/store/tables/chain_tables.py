@@ -95,6 +95,19 @@ undo = Table(
     sqlite_with_rowid=False,
 )
 
+# The folded state after some final blocks, packed: what came before them need not be folded
+# again. Made from the raw rows, and thrown away with the projections.
+state_snapshot = Table(
+    "state_snapshot",
+    metadata,
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("logs", BigInteger, nullable=False),  # folded up to it
+    Column("made_by", LargeBinary, nullable=False),  # sha256 of fold, profile, rules, settings
+    Column("body", LargeBinary, nullable=False),
+    Column("checksum", LargeBinary, nullable=False),  # sha256 of the body
+    sqlite_with_rowid=False,
+)
+
 # Small facts of our own, such as how far back the journal reaches.
 bookmark = Table(
     "bookmark",

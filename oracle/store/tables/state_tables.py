@@ -112,6 +112,9 @@ task = Table(
     Column("runs", Text),  # JSON list; NULL but in commit/disclose networks
     # Of its group's one fee; NULL: nobody said that it is shared.
     Column("paid", LargeBinary),
+    # Blocks of the first and of the newest event that changed the row.
+    Column("seen_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
 )
 _WAITING = "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
 Index(

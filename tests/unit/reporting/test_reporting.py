@@ -18,8 +18,9 @@ from oracle.domain.reports.report import Report, ReportSettings, period_of
 from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.rounds import Rounds
 from oracle.indexer.block_hooks import HookNote
+from oracle.indexer.folded_state import FoldedState
 from oracle.indexer.folder import BlockSpan, Folder
-from oracle.reporting.recompute import FoldedState, report_of
+from oracle.reporting.recompute import report_of
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.crynux_rule_sets import SEED

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from oracle.errors import OracleError
+from oracle.indexer.folded_state import TooFarError
 from oracle.queries.api.source import AmbiguousError, NotKnownError, QuestionError
 
 _MEDIA_TYPE = "application/problem+json"
@@ -78,6 +79,8 @@ def problem_of(error: OracleError) -> Response:
         return problem(HTTPStatus.NOT_FOUND, str(error))
     if isinstance(error, QuestionError):
         return problem(HTTPStatus.BAD_REQUEST, str(error))
+    if isinstance(error, TooFarError):
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     return problem(
         HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database cannot be read"
     )

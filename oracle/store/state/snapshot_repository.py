@@ -1,0 +1,111 @@
+"""Snapshots of the folded state at final blocks, by block.
+
+See docs/explanation/storage.md#state-snapshots.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, select
+
+from oracle.store.bulk import upsert
+from oracle.store.tables.chain_tables import state_snapshot
+
+# What all snapshots together take on the disk, and how many of the newest are always kept.
+MAX_BYTES = 256 * 2**20
+NEWEST_KEPT = 8
+
+
+class StateSnapshot(NamedTuple):
+    """The packed state after a block; `logs` were folded up to there."""
+
+    block: int
+    logs: int
+    body: bytes
+
+
+class SnapshotPlace(NamedTuple):
+    """Where a snapshot lies and what it takes; `size` in bytes."""
+
+    block: int
+    logs: int
+    size: int
+
+
+class SnapshotRepository:
+    """`made_by` names fold, profile, rules and settings: others' snapshots are not returned."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def newest_to(self, block: int, made_by: bytes) -> Iterator[StateSnapshot]:
+        """Yield the whole snapshots at or below a block, the newest first."""
+        place = state_snapshot.c
+        chosen = select(state_snapshot).order_by(place.block.desc()).limit(1)
+        below = block + 1
+        while True:
+            here = (place.block < below) & (place.made_by == made_by)
+            row = self._connection.execute(chosen.where(here)).one_or_none()
+            if row is None:
+                return
+            below = row.block
+            if sha256(row.body).digest() == row.checksum:
+                yield StateSnapshot(row.block, row.logs, row.body)
+
+    def newest_place(self, block: int, made_by: bytes) -> tuple[int, int] | None:
+        """Return block and logs of the newest snapshot at or below a block; None: none is."""
+        place = state_snapshot.c
+        chosen = select(place.block, place.logs).where(
+            place.block <= block, place.made_by == made_by
+        )
+        row = self._connection.execute(chosen.order_by(place.block.desc()).limit(1)).first()
+        return None if row is None else (row[0], row[1])
+
+    def save(self, snapshot: StateSnapshot, made_by: bytes) -> None:
+        """Write a snapshot down, and make room for it: see `surplus`."""
+        checksum = sha256(snapshot.body).digest()
+        block, logs, body = snapshot
+        upsert(self._connection, state_snapshot, [(block, logs, made_by, body, checksum)])
+        columns = state_snapshot.c
+        others = delete(state_snapshot).where(columns.made_by != made_by)
+        self._connection.execute(others)
+        size = func.length(columns.body)
+        rows = self._connection.execute(
+            select(columns.block, columns.logs, size).order_by(columns.block)
+        )
+        gone = surplus([SnapshotPlace(*row) for row in rows.all()], MAX_BYTES)
+        if gone:
+            self._connection.execute(delete(state_snapshot).where(columns.block.in_(gone)))
+
+    def discard_above(self, number: int) -> None:
+        """Delete the snapshots above block `number`; part of every way back."""
+        self._connection.execute(delete(state_snapshot).where(state_snapshot.c.block > number))
+
+    def count(self) -> tuple[int, int]:
+        """Count the snapshots, and the bytes that they take."""
+        size = func.coalesce(func.sum(func.length(state_snapshot.c.body)), 0)
+        counted = select(func.count(), size).select_from(state_snapshot)
+        snapshots, taken = self._connection.execute(counted).one()
+        return int(snapshots), int(taken)
+
+
+def surplus(places: Sequence[SnapshotPlace], max_bytes: int) -> list[int]:
+    """Return the blocks of the snapshots that have to go, so that the others fit.
+
+    The first that goes leaves the smallest gap for its age: new blocks keep short distances, old
+    ones long ones.
+    """
+    kept, gone = list(places), list[int]()
+    newest_logs = kept[-1].logs if kept else 0
+    while len(kept) > NEWEST_KEPT and sum(place.size for place in kept) > max_bytes:
+        candidates = range(len(kept) - NEWEST_KEPT)
+
+        def weight(index: int) -> float:
+            before = kept[index - 1].logs if index else 0
+            gap = kept[index + 1].logs - before
+            return gap / max(1, newest_logs - kept[index].logs)
+
+        chosen = min(candidates, key=weight)
+        gone.append(kept.pop(chosen).block)
+    return gone

@@ -1,0 +1,218 @@
+"""A fold from any snapshot gives the same bytes as one from the start, whatever happened between.
+
+See docs/explanation/storage.md#state-snapshots.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from sqlalchemy import update
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH
+from oracle.domain.reports.report import MIN_SCORES
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer import folded_state, snapshots
+from oracle.indexer.folded_state import FoldedState, TooFarError, folded_up_to, maker_of
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.indexer.snapshots import SnapshotSource, check_sample, make_next_snapshot
+from oracle.reporting.recompute import report_of
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.node_repository import node_row
+from oracle.store.state.snapshot_repository import NEWEST_KEPT, SnapshotPlace, surplus
+from oracle.store.state.task_repository import task_row
+from oracle.store.tables.chain_tables import state_snapshot
+from oracle.store.tables.state_tables import node
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import SETTINGS, Indexer
+
+MANNER = RebuildOptions()
+TERMINAL = replace(SEED, name="terminal", close="terminal")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def indexed(
+    request: pytest.FixtureRequest, a_chain: AChain, open_indexer: OpenIndexer
+) -> Iterator[Indexer]:
+    a_chain.live(90)
+    if request.param == "sqlite":
+        indexer = open_indexer(*a_chain.urls)
+        indexer.index()
+        yield indexer
+        return
+    server = request.getfixturevalue("postgresql_server")
+    with server.database(request.getfixturevalue("postgresql_template")) as url:
+        indexer = open_indexer(*a_chain.urls, url=url)
+        indexer.index()
+        yield indexer
+        indexer.close()
+
+
+def source_of(indexer: Indexer, rules: Rules = SEED) -> SnapshotSource:
+    return SnapshotSource(indexer.store, indexer.folder.reader, rules, MIN_SCORES)
+
+
+def all_made(source: SnapshotSource) -> int:
+    made = 0
+    while make_next_snapshot(source, MANNER) is not None:
+        made += 1
+    return made
+
+
+def shown(state: FoldedState, block: int) -> tuple[object, ...]:
+    """Everything that anybody reads of a state: nodes, open tasks, lanes, and the report."""
+    fold, rounds = state.fold, state.rounds
+    last_time = 0 if fold.last is None else fold.last.time
+    as_of = BlockRef(block, ZERO_HASH, ZERO_HASH, last_time)
+    return (
+        sorted(map(node_row, fold.ledger.nodes.values())),
+        sorted(task_row(one) for one in fold.ledger.tasks.values() if one.ending is None),
+        fold.last,
+        rounds.head,
+        rounds.standing,
+        rounds.words,
+        rounds.indexes,
+        rounds.kicks,
+        report_of(state, as_of, fold.rules, SETTINGS),
+    )
+
+
+def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[int | None]:
+    """Compare the folds of all blocks; return the snapshots that they went on from."""
+    used = set[int | None]()
+    with store.reading() as uow:
+        for block in range(0, last + 1, 3):
+            ours = folded_up_to(uow, source.reader, source.rules, block)
+            whole = from_the_start(uow, source, block)
+            assert shown(ours, block) == shown(whole, block)
+            used.add(ours.snapshot)
+    return used
+
+
+def from_the_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> FoldedState:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folded_state, "_MAX_SNAPSHOTS", 0)
+        return folded_up_to(uow, source.reader, source.rules, block)
+
+
+@pytest.mark.parametrize(("logs", "intervals"), [(5, 2), (17, 1), (2, 0)])
+def test_fold_from_a_snapshot_equals_a_fold_from_the_start(
+    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch, logs: int, intervals: int
+):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", logs)
+    monkeypatch.setattr(snapshots, "_KEPT_INTERVALS", intervals)
+    source = source_of(indexed)
+    assert all_made(source) > 2
+
+    used = check_every_block(indexed.store, source, a_chain.head.number)
+    assert len(used) > 2
+
+    # A reorganisation of what is not final, and more blocks.
+    a_chain.live(20, on=a_chain.back(5))
+    indexed.index()
+    all_made(source)
+    check_every_block(indexed.store, source, a_chain.head.number)
+    sample = check_sample(source, "0x0")
+    assert sample is not None
+    assert sample.differing == ()
+
+
+def test_other_rules_and_another_fold_use_no_snapshot(
+    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
+    source = source_of(indexed)
+    all_made(source)
+    reader, last = indexed.folder.reader, a_chain.head.number
+    with indexed.store.reading() as uow:
+        assert folded_up_to(uow, reader, SEED, last).snapshot is not None
+        assert folded_up_to(uow, reader, TERMINAL, last).snapshot is None
+        monkeypatch.setattr(folded_state, "FOLD_VERSION", 99)
+        assert folded_up_to(uow, reader, SEED, last).snapshot is None
+
+
+def test_groups_that_close_by_counting_are_restored(
+    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
+    rebuild_state(indexed.store, Folder(TERMINAL, indexed.folder.reader), MANNER)
+    source = source_of(indexed, TERMINAL)
+    assert all_made(source) > 2
+    assert len(check_every_block(indexed.store, source, a_chain.head.number)) > 2
+
+
+def test_rebuild_and_rewind_take_snapshots_away(
+    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
+    source = source_of(indexed)
+    all_made(source)
+    made_by = maker_of(source.reader, SEED, MIN_SCORES)
+    rewind_to(indexed.source, indexed.store, indexed.folder, a_chain.head.number - 4, MANNER)
+    with indexed.store.reading() as uow:
+        assert uow.snapshots.newest_place(10**9, made_by) is not None
+    rewind_to(indexed.source, indexed.store, indexed.folder, 40, MANNER)
+    with indexed.store.reading() as uow:
+        assert uow.snapshots.count() == (0, 0)
+    all_made(source)
+    check_every_block(indexed.store, source, 40)
+
+
+def test_damaged_snapshot_is_passed_over(
+    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
+    source = source_of(indexed)
+    all_made(source)
+    with indexed.store.transaction() as uow:
+        uow._connection.execute(update(state_snapshot).values(body=b"damaged"))
+    assert check_every_block(indexed.store, source, a_chain.head.number) == {None}
+
+
+def test_sample_check_names_a_damaged_node(indexed: Indexer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
+    source = source_of(indexed)
+    all_made(source)
+    with indexed.store.transaction() as uow:
+        address = max(uow.nodes.all(), key=lambda each: each.changed_at).address
+        uow._connection.execute(
+            update(node).where(node.c.address == bytes.fromhex(address[2:])).values(base=7)
+        )
+    found = check_sample(source, "none")
+    assert found is not None
+    assert found.differing == (f"node {address}",)
+
+
+def test_fold_that_is_too_far_from_a_snapshot_is_refused(
+    indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
+    source, last = source_of(indexed), a_chain.head.number
+    with indexed.store.reading() as uow, pytest.raises(TooFarError, match="more than 30 logs"):
+        folded_up_to(uow, source.reader, SEED, last, max_logs=30)
+    all_made(source)
+    with indexed.store.reading() as uow:
+        assert folded_up_to(uow, source.reader, SEED, last, max_logs=60).snapshot is not None
+
+
+def test_snapshots_stay_within_their_bytes_and_thin_out_with_age():
+    chance = random.Random(1)  # noqa: S311  places to be drawn again
+    places = [
+        SnapshotPlace(number, 5_000 * number, chance.randint(900, 1_100))
+        for number in range(1, 400)
+    ]
+    gone = set(surplus(places, 60_000))
+    kept = [place for place in places if place.block not in gone]
+    assert sum(place.size for place in kept) <= 60_000
+    assert kept[-NEWEST_KEPT:] == places[-NEWEST_KEPT:]
+    gaps = [after.logs - before.logs for before, after in pairwise(kept)]
+    middle = len(gaps) // 2
+    assert max(gaps[middle:]) < max(gaps[:middle])
+    assert sorted(gaps, reverse=True)[: middle // 2][0] < 400 * 5_000 // 4
