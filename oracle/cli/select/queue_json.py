@@ -32,6 +32,7 @@ def queue_answer(
             {**_group(group), "tasks": [_waiting(line, snapshot, each) for each in entries]}
             for group, entries in queue.groups().items()
         ],
+        "left_out": [task.key for task in line.left_out],
         "order": [each.key for each in queue.in_order()],
         "downloads": [_download(each) for each in downloads_in(snapshot)],
         "room": None if capacity is None else _capacity(capacity),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import typer
 
 from oracle.cli.select.select_tables import shown_as_of
+from oracle.domain.state.task import Task
 from oracle.queries.selection.asked_downloads import AskedDownload, downloads_in
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_view import NodeOffer, QueueCapacity, QueueSnapshot, TrioOffer
@@ -30,12 +31,8 @@ def show_queue(
         print_table(("task", "wei/s", "block"), rows)
         if len(entries) > _MOST_ROWS:
             typer.echo(f"… and {len(entries) - _MOST_ROWS} more; --json has them all")
-    if snapshot.drawn:
-        typer.echo("")
-        typer.echo("drawn, and about to start")
-        for key, address in snapshot.drawn.items():
-            typer.echo(f"  {key}")
-            typer.echo(f"      on {address}")
+    _show_left_out(line.left_out)
+    _show_drawn(snapshot)
     _show_downloads(downloads_in(snapshot))
     if capacity is not None:
         typer.echo("")
@@ -46,6 +43,27 @@ def show_queue(
             typer.echo(f"  {each.key}")
         if not capacity.dropped:
             typer.echo("  nothing")
+
+
+def _show_left_out(tasks: Sequence[Task]) -> None:
+    if not tasks:
+        return
+    typer.echo("")
+    typer.echo("not in line: the group is not complete, or can start no more")
+    for task in tasks[:_MOST_ROWS]:
+        typer.echo(f"  {task.key}")
+    if len(tasks) > _MOST_ROWS:
+        typer.echo(f"… and {len(tasks) - _MOST_ROWS} more; --json has them all")
+
+
+def _show_drawn(snapshot: NetworkSnapshot) -> None:
+    if not snapshot.drawn:
+        return
+    typer.echo("")
+    typer.echo("drawn, and about to start")
+    for key, address in snapshot.drawn.items():
+        typer.echo(f"  {key}")
+        typer.echo(f"      on {address}")
 
 
 def _show_downloads(downloads: Sequence[AskedDownload]) -> None:

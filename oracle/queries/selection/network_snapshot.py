@@ -32,7 +32,8 @@ class NetworkSnapshot:
     """The network after `block` (None: before any event) at `time`, in seconds.
 
     `nodes`: every node ever named. `waiting`: tasks that wait for a node, in order of creation.
-    `given`: for the groups of those, and the one asked about, the nodes that had a task of it.
+    `fellows`: every unscored task of the groups of those. `given`: for the same groups, and the
+    one asked about, the nodes that had a task of it.
     `drawn`: who is to start a waiting task, by a draw of the daemon that stands, `planned`: whom
     the daemon is about to ask for a model; a file and an earlier time know neither.
     """
@@ -45,6 +46,7 @@ class NetworkSnapshot:
     given: Mapping[GroupKey, frozenset[Address]]
     drawn: Mapping[TaskKey, Address] = field(default_factory=dict)
     planned: Sequence[PlannedDownload] = ()
+    fellows: Sequence[Task] = ()
 
     def given_in(self, group: GroupKey | None) -> frozenset[Address]:
         """Return the nodes that had a task of the group: they get no other one of it."""
@@ -105,15 +107,17 @@ def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSna
             folded = _folded(stored_events(uow, archive.reader, blocks), asked, time)
             return folded if time < cursor.time else replace(folded, drawn=drawn)
         waiting = sorted(uow.tasks.waiting(), key=_age)
+        fellows = uow.tasks.of_groups(_groups(waiting, asked))
         return NetworkSnapshot(
             rules=asked.rules,
             block=cursor.number,
             time=time,
             nodes={node.address: node for node in uow.nodes.all()},
             waiting=waiting,
-            given=_given(uow.tasks.of_groups(_groups(waiting, asked))),
+            given=_given(fellows),
             drawn=drawn,
             planned=wanted_downloads(uow),
+            fellows=fellows,
         )
 
 
@@ -130,14 +134,16 @@ def _folded(events: Iterable[DomainEvent], asked: SnapshotQuery, time: int) -> N
     tasks = fold.ledger.tasks.values()
     waiting = sorted(filter(is_waiting, tasks), key=_age)
     groups = _groups(waiting, asked)
+    # A group that has been scored takes no more tasks.
+    fellows = [task for task in tasks if task.group in groups and not task.scored_in]
     return NetworkSnapshot(
         rules=asked.rules,
         block=None if fold.last is None else fold.last.at.block,
         time=time,
         nodes=fold.ledger.nodes,
         waiting=waiting,
-        # A group that has been scored takes no more tasks.
-        given=_given(task for task in tasks if task.group in groups and not task.scored_in),
+        given=_given(fellows),
+        fellows=fellows,
     )
 
 

@@ -6,24 +6,40 @@ from fractions import Fraction
 
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup, TaskQueue, capacity_for
+from oracle.systems.crynux.crynux_queue import (
+    QueuedTask,
+    QueueGroup,
+    TaskQueue,
+    capacity_for,
+    group_of,
+)
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.legacy_queue import LegacyQueue, TrioTask as LegacyOffer
-from oracle.systems.legacy.trio_line import as_one_task
-from oracle.systems.policy import SelectionPolicy
+from oracle.systems.legacy.trio_line import as_one_task, trios_of
+from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.policy import PolicyInput, SelectionPolicy
+from oracle.systems.waiting_line import line_of
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """The waiting tasks in the groups of one system, and by what they are valued."""
+    """The tasks in the daemon's line, in the groups of one system, and by what they are valued.
+
+    `left_out`: tasks that wait and are in no line: their group is not complete, or can start no
+    more.
+    """
 
     queue: TaskQueue | LegacyQueue
     pricing: Pricing
+    policy: SelectionPolicy
+    left_out: Sequence[Task] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +102,22 @@ class TrioOffer:
 
 
 def line_up(snapshot: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing) -> QueueSnapshot:
-    """Put the waiting tasks into the groups of a policy's system.
+    """Put the tasks of the line that the daemon draws from into the groups of a policy's system.
 
-    Raises:
-        InputError: the policy's system has no queue.
+    What the daemon cannot start yet, or not any more, is left out.
     """
+    by_value = trios_of if isinstance(policy, LegacyPolicy) else line_of
+    line = by_value(snapshot.waiting, snapshot.fellows, pricing.value_of)
+    in_line = {task.key for entry in line for task in entry.tasks}
+    left_out = [task for task in snapshot.waiting if task.key not in in_line]
+    queue: TaskQueue | LegacyQueue
     if isinstance(policy, LegacyPolicy):
-        waiting = as_one_task(snapshot.waiting)
-        return QueueSnapshot(LegacyQueue(pricing.value_of, waiting), pricing)
-    if isinstance(policy, CrynuxPolicy):
-        return QueueSnapshot(TaskQueue(pricing, policy.weighting, snapshot.waiting), pricing)
-    raise InputError(f"--policy: {policy.name} has no queue")
+        queue = LegacyQueue(pricing.value_of, map(as_one_task, line))
+    else:
+        # Pocket's policies ask nothing of models: any weighting orders their tasks.
+        weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else SEED_WEIGHTING
+        queue = TaskQueue(pricing, weighting, (entry.task for entry in line))
+    return QueueSnapshot(queue, pricing, policy, left_out)
 
 
 def capacity_in(line: QueueSnapshot, snapshot: NetworkSnapshot, alpha: Fraction) -> QueueCapacity:
@@ -126,14 +147,43 @@ def offer_to(
     node = _freed(snapshot, address)
     if isinstance(line.queue, LegacyQueue):
         return _trio_with(line.queue, snapshot, node)
+    follower = line.policy.follow()
+    if isinstance(follower, PocketFollower):
+        return _first_in_line(line.queue, follower, snapshot, node)
     return _alone(line.queue, snapshot, node)
+
+
+def _first_in_line(
+    queue: TaskQueue, follower: PocketFollower, snapshot: NetworkSnapshot, node: Node
+) -> NodeOffer:
+    """Return the first task for which Pocket's pool has the node, of each group one head."""
+    network = PolicyInput({**snapshot.nodes, node.address: node}, snapshot.rules, snapshot.time)
+    heads, is_taken = dict[QueueGroup, Head](), False
+    for entry in queue.in_order():
+        group = group_of(entry.task)
+        taken = snapshot.taken_from(entry.task)
+        out = follower.why_out(node, entry.task, replace(network, taken=taken))
+        if snapshot.drawn.get(entry.key, node.address) != node.address:
+            why_not: str | None = DRAWN_FOR_ANOTHER
+        elif out is not None:
+            why_not = HAD_ONE_OF_ITS_GROUP if out is Out.TAKEN else out.value
+        else:
+            why_not = LESS_VALUABLE if is_taken else None
+            is_taken = True
+        known = heads.get(group)
+        if known is None or (why_not is None and known.why_not is not None):
+            heads[group] = Head(group, entry, why_not)
+    unfit = Out.PAUSED if node.paused else None
+    if node.membership is not Membership.MEMBER:
+        unfit = Out.NO_MEMBER
+    return NodeOffer(node.address, unfit, [*heads.values()])
 
 
 def _alone(queue: TaskQueue, snapshot: NetworkSnapshot, node: Node) -> NodeOffer:
     address = node.address
     open_to_it = [
         task
-        for task in snapshot.waiting
+        for task in (entry.task for entry in queue.in_order())
         if address not in snapshot.given_in(task.group)
         and snapshot.drawn.get(task.key, address) == address
     ]

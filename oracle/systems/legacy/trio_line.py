@@ -33,23 +33,13 @@ def trios_of(
     )
 
 
-def as_one_task(waiting: Sequence[Task]) -> list[Task]:
-    """Return what waits as the legacy queue counts it: a group is one task, of all its fees.
+def as_one_task(trio: InLine) -> Task:
+    """Return a group of three as the legacy queue counts it: one task, of all its fees.
 
-    A task in no group is one by itself, which three nodes share. A group of which not all three
-    tasks wait is left out.
+    It is as old as its last task.
     """
-    alone = [task for task in waiting if task.group is None]
-    groups = [
-        tasks for tasks in tasks_by_group(sorted(waiting, key=age_of)).values() if _is_whole(tasks)
-    ]
-    whole = [
-        replace(
-            tasks[0], fee=sum(task.fee or 0 for task in tasks), created_at=tasks[-1].created_at
-        )
-        for tasks in groups
-    ]
-    return alone + whole
+    fee = sum(task.fee or 0 for task in trio.tasks)
+    return replace(trio.task, fee=fee, created_at=trio.tasks[-1].created_at)
 
 
 def never_startable(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:

@@ -61,8 +61,10 @@ def legacy_figure() -> History:
     ):
         name, vram = group.split()
         for price in prices:
-            key = f"{group} {price}"
-            history.creates(key, kind=kinds[name], min_vram=int(vram), fee=10 * price)
+            # A group of three is one task of the legacy system, worth what all three bring.
+            first = f"{group} {price}"
+            names = (first, f"{first} second", f"{first} third")
+            history.creates(*names, of=first, kind=kinds[name], min_vram=int(vram), fee=10 * price)
     return history
 
 
@@ -173,9 +175,39 @@ def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
     assert f"takes\n  {task('SD 16 40')}\n      SD/16GB: with 2 of 2, RTX 4090, 24 GB" in text
 
 
-def test_a_policy_without_a_queue_says_so(capsys, events):
-    line = refused(capsys, "queue", "--events", events, *PRICES, "--policy", "pocket")
-    assert "article has no queue" in line
+@pytest.mark.parametrize("policy", ["seed", "legacy", "pocket"])
+def test_incomplete_group_is_offered_to_nobody(capsys, tmp_path, policy):
+    """The daemon's line is empty: a group of three of which one task was created cannot start."""
+    history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)
+    arguments = ("--policy", policy, "--events", events_in(tmp_path, history))
+    answer = told(capsys, *arguments, "--node", node("A"))
+
+    assert (answer["waiting"], answer["order"]) == (0, [])
+    assert answer["left_out"] == [task("1")]
+    assert answer["offer"]["takes"] is None
+
+
+@pytest.mark.parametrize("policy", ["pocket", "portal_api_head"])
+def test_pocket_policies_offer_the_first_task_that_the_node_fits(capsys, tmp_path, policy):
+    history = History().joins("N", stake=1, gpu_name="RTX 4080", gpu_vram=16)
+    for name, fee, vram in (
+        ("large", 90, 24),
+        ("best", 50, 16),
+        ("next", 40, 16),
+        ("small", 5, 8),
+    ):
+        history.creates(name, fee=fee, min_vram=vram)
+    arguments = ("--policy", policy, "--events", events_in(tmp_path, history))
+    answer = told(capsys, *arguments, "--node", node("N"))
+    offer = answer["offer"]
+
+    assert answer["order"] == [task(name) for name in ("large", "best", "next", "small")]
+    assert offer["takes"] == task("best")
+    assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
+        task("large"): "vram_too_small",
+        task("best"): None,
+        task("small"): "less_valuable",
+    }
 
 
 def test_without_seconds_it_says_what_to_set(capsys, events):

@@ -111,9 +111,11 @@ def test_a_task_by_itself_or_in_a_larger_group_never_starts():
 
 
 def test_the_queue_counts_a_group_once_with_all_its_fees():
-    (queued,) = as_one_task([*trio("g", fee=2, at=4), *trio("h")[:2]])
+    tasks = [*trio("g", fee=2, at=4), *trio("h")[:2], wanted("a")]
+    (entry,) = trios_of(tasks, tasks, PRICING.value_of)
+    queued = as_one_task(entry)
     assert (queued.fee, queued.group) == (6, group("g"))
-    assert as_one_task([wanted("a")]) == [wanted("a")]
+    assert queued.created_at == entry.tasks[-1].created_at
 
 
 def test_three_tasks_of_a_group_that_is_to_be_larger_hold_nobody_up():
