@@ -43,6 +43,7 @@ QUICK: dict[str, list[str]] = {
     "startup": ["--times", "1"],
     "latency": ["--blocks", "60"],
     "parquet": ["--events", "10000"],
+    "snapshots": ["--events", "20000", "--blocks", "5"],
     "rebuild": ["--events", "10000"],
     "weather": ["--history", "100", "--head", "5"],
     "gateway": ["--seconds", "4"],

@@ -1,0 +1,100 @@
+"""What the state at any block costs: folded from the nearest snapshot, and from the start.
+
+Run: .venv/bin/python benchmarks/snapshots.py [--events 1000000] [--blocks 25]
+The database is a backfill of ordinary traffic; then a daemon at the head makes all snapshots. What
+is measured is what `explain --at` and `/v1/nodes/{node}/explain?at=` wait for, at blocks drawn
+from all history: the slowest of them counts. The obvious way folds the stored logs from the start;
+it is timed for the first tenth of the blocks and multiplied. CPU time, one process.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import backfill  # noqa: E402
+from benchmarks.ordinary_traffic import served  # noqa: E402
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from oracle.domain.reports.report import MIN_SCORES  # noqa: E402
+from oracle.indexer.folded_state import folded_up_to  # noqa: E402
+from oracle.indexer.rebuild import RebuildOptions  # noqa: E402
+from oracle.indexer.rules_binding import check_rules  # noqa: E402
+from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+
+TARGET_SECONDS = 0.5
+PART = 10
+
+
+# Nobody made a snapshot by this setting: everything is folded.
+OTHER_MIN_SCORES = 50
+
+
+def fold_seconds(source: SnapshotSource, block: int, min_scores: int = MIN_SCORES) -> float:
+    """Return the CPU seconds of the state after a block."""
+    with source.store.reading() as uow:
+        begun = time.process_time()
+        folded_up_to(uow, source.reader, source.rules, block, min_scores)
+        return time.process_time() - begun
+
+
+def obvious_seconds(source: SnapshotSource, last: int) -> float:
+    """Return the same for the last block without a snapshot, from a tenth of the blocks."""
+    return PART * fold_seconds(source, last // PART, OTHER_MIN_SCORES)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--blocks", type=int, default=25)
+    told = parser.parse_args()
+    begin("reading the node's own history, which no fold is needed for; HTTP")
+    with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
+        database = Path(folder) / "ours.db"
+        with served(told.events) as url:
+            backfill.ours(url, database)
+        _, reader = backfill.opened("http://127.0.0.1:1")
+        with Store.open(f"sqlite:///{database}") as store:
+            with store.transaction() as uow:
+                check_rules(uow, SEED)
+                cursor = uow.cursor.get()
+            assert cursor is not None
+            source = SnapshotSource(store, reader, SEED, MIN_SCORES)
+            begun, made = time.process_time(), 0
+            while make_next_snapshot(source, RebuildOptions()) is not None:
+                made += 1
+            making = time.process_time() - begun
+            chance = random.Random(1)  # noqa: S311  blocks to be drawn again
+            blocks = [chance.randint(1, cursor.number) for _ in range(told.blocks)]
+            slowest = max(fold_seconds(source, block) for block in [*blocks, cursor.number])
+            plain = obvious_seconds(source, cursor.number)
+            with store.reading() as uow:
+                count, taken = uow.snapshots.count()
+                logs = uow.logs.count()
+    print(
+        f"{logs:,} logs: {made} snapshots made in {making:.1f} s CPU, {count} kept, "
+        f"{taken / 2**20:.1f} MiB"
+    )
+    return end(
+        [
+            Outcome(
+                what=f"the state at any block of {logs:,} events, the slowest of {told.blocks}",
+                got=slowest,
+                unit="s CPU",
+                target=TARGET_SECONDS,
+                baseline=plain,
+                source="a fold from the start",
+            )
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
