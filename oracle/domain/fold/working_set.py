@@ -228,8 +228,8 @@ class WorkingSet:
             images.tasks[key] = None if task is None else replace(task)
         if task is None:
             task = self.tasks[key] = new_task(key)
-            task.seen_at = self.block
-        task.changed_at = self.block
+            task.seen_at = self.at.block
+        task.changed_at = self.at.block
         self.changes.tasks[key] = task
         return task
 
