@@ -95,6 +95,14 @@ def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     unconfirmed = unconfirmed_reason(uow)
     if unconfirmed is not None:
         yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed)
+    yield from _doubts(uow)
+    for fault in uow.feed.faults(is_open=True):
+        yield HealthFinding(Condition.FEED_FAULT, words_of(fault))
+    yield from _sending_findings(uow)
+
+
+def _doubts(uow: UnitOfWork) -> Iterator[HealthFinding]:
+    """Yield what stored blocks, or the state folded from them, should not be trusted for."""
     for endpoint, reason in uow.facts.quarantine.reasons().items():
         todo = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
         yield HealthFinding(
@@ -111,9 +119,6 @@ def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         yield HealthFinding(
             Condition.UNAUDITED, f"{suspect} blocks {words}; no kickout rests on them meanwhile"
         )
-    for fault in uow.feed.faults(is_open=True):
-        yield HealthFinding(Condition.FEED_FAULT, words_of(fault))
-    yield from _sending_findings(uow)
 
 
 def suspect_blocks(uow: UnitOfWork) -> int:
