@@ -7,6 +7,8 @@ script with `pipefail` may want to know. Not by the signal itself, which would e
 peer hangs up.
 """
 
+import io
+import os
 import sys
 import threading
 import traceback
@@ -14,15 +16,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import TracebackType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 from typer import TyperException
+from typing_extensions import override
 
 from oracle import __version__
 from oracle.cli.command_index import CommandIndex
 from oracle.errors import InputError, OracleError
 from oracle.telemetry.safe_text import escaped, without_hidden, without_secrets
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 try:
     import resource
@@ -92,6 +98,7 @@ def build() -> typer.Typer:
 def main() -> None:
     """Run one command and leave with its exit code."""
     guard_process()
+    _watch_output()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -129,8 +136,8 @@ def _pipes_that_close() -> Iterator[None]:
 
 def _unwritten(error: OSError) -> int:
     """A disk that is full, a folder that is not ours, a pipe that is closed: no bug of ours."""
-    if error.strerror is None:
-        # A library's own failure, which its room should have translated: a bug.
+    if error.strerror is None or (error.filename is None and not _is_of_output(error)):
+        # A socket's or a library's failure, which its package should have translated: a bug.
         raise error
     if error.filename is None:
         # What could not be written is not tried again when the process ends.
@@ -139,6 +146,40 @@ def _unwritten(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return NOBODY_READS
     return _failed(f"{error.filename or 'output'}: {error.strerror}", 1)
+
+
+class OutputFile(io.FileIO):
+    """Standard output's own file; remembers the errors that writing to it raised."""
+
+    failures: ClassVar[list[OSError]] = []
+
+    @override
+    def write(self, data: "ReadableBuffer", /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failures.append(error)
+            raise
+
+
+def _watch_output() -> None:
+    """Put a standard output in place of Python's that knows which errors are its own."""
+    output = sys.stdout
+    if output is None:  # pragma: no cover - closed before we began
+        return
+    output.flush()
+    raw = OutputFile(output.fileno(), "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=output.encoding,
+        errors=output.errors,
+        line_buffering=output.isatty() or bool(os.environ.get("PYTHONUNBUFFERED")),
+    )
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Tell whether this very error was raised by writing to standard output."""
+    return any(error is one for one in OutputFile.failures)
 
 
 def _in_our_words(error: TyperException) -> str:

@@ -226,6 +226,26 @@ def test_who_has_the_first_line_and_leaves_is_told_nothing(tmp_path):
     assert ended.returncode == main.NOBODY_READS
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+        BrokenPipeError(errno.EPIPE, "Broken pipe"),
+        OSError(errno.ENOSPC, "No space left on device"),
+    ],
+)
+def test_error_of_another_file_than_the_output_keeps_its_traceback(failure, monkeypatch):
+    def fail() -> None:
+        raise failure
+
+    app = typer.Typer()
+    app.command()(fail)
+    monkeypatch.setattr(main, "build", lambda: app)
+
+    with pytest.raises(type(failure)):
+        run([])
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch):
     def fail() -> None:
         raise KeyError("a bug")
