@@ -31,8 +31,8 @@ ROWS: dict[str, tuple[str, Row]] = {
     "files under 40 lines": ("15", count.short_files),
     "dangling citations": ("0", count.dangling_citations),
     "mutants": ("165", count.mutants),
-    "largest page of docs/": ("15 KB", count.largest_page),
-    "pages above 15 KB": ("0", count.long_pages),
+    "largest page of docs/": ("20 KB", count.largest_page),
+    "pages above 20 KB": ("0", count.long_pages),
     "docs by hand": ("290 KB", count.all_pages),
     "files of tests/": ("-", count.test_files),
 }

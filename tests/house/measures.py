@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 SHORT_LINES = 40
-LONG_PAGE_BYTES = 15 * 1024
+LONG_PAGE_BYTES = 20 * 1024
 # Rooms of endpoints that we serve ourselves, and of signers, which are no endpoints of a chain.
 _OTHER_PROTOCOLS = {"demo", "fakechain", "devnet", "signing", "signers"}
 _READS_TEXT = ("startswith", "endswith")
@@ -248,7 +248,7 @@ def largest_page(house: House) -> str:
 
 
 def long_pages(house: House) -> list[str]:
-    """Return the pages above 15 KB."""
+    """Return the pages above 20 KB."""
     return sorted(name for name, size in _pages(house).items() if size > LONG_PAGE_BYTES)
 
 

@@ -152,5 +152,5 @@ def test_without_apprise_other_addresses_are_refused_with_what_to_install(
 ):
     monkeypatch.setitem(sys.modules, "apprise", None)
 
-    with pytest.raises(InputError, match="qos-oracle\\[notify\\]"):
+    with pytest.raises(InputError, match=r"Apprise is not installed; run .*apprise"):
         AppriseTarget("chat", NoticeChoice(), "tgram://token-of-a-bot/chat")
