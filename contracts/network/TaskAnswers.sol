@@ -52,6 +52,7 @@ abstract contract TaskAnswers is Tasks {
         Task storage task = _stop(key, Status.Committed);
         if (task.group == 0) revert Alone(key);
         task.answer = commitment;
+        task.points = _pointsOf(_groups[task.group].commits++);
         _settleMember(task.group);
         emit TaskCommitted(key, msg.sender, commitment);
     }
@@ -75,6 +76,7 @@ abstract contract TaskAnswers is Tasks {
             return;
         }
         task.status = answer == 0 ? Status.ErrorReported : Status.Submitted;
+        task.points += _pointsOf(_groups[task.group].reveals++);
         _showMember(task.group);
         if (answer == 0) emit TaskErrorRevealed(key, msg.sender);
         else emit TaskRevealed(key, msg.sender, answer);
@@ -109,6 +111,13 @@ abstract contract TaskAnswers is Tasks {
         (task.status, task.finishedAt) = (status, uint40(block.timestamp));
         _nodes[msg.sender].task = 0;
         _nodes[msg.sender].open += 1;
+    }
+
+    /// @dev What a place in a round, of the commitments or of the reveals, is worth: 10, 5, and 2 for the third and all
+    /// after it.
+    /// @param before how many were quicker in that round
+    function _pointsOf(uint8 before) private pure returns (uint8) {
+        return before == 0 ? 10 : before == 1 ? 5 : 2;
     }
 
     /// @dev Last second for the answer, or for the reveal of it.

@@ -172,43 +172,30 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    /// @dev Takes the fee that the fastest would get, and shares it among all who are right: each gets as many parts as
-    /// its rank among all results has points. Rounded down, in the creator's order; the rest goes to the last.
+    /// @dev Takes the fee that the fastest would get, and shares it among all who are right, by the points of both rounds.
+    /// Rounded down, in the creator's order; the rest goes to the last.
     function _shareFee(bytes32[] calldata keys, bytes32 fastest, bytes32 verdict) private {
         uint256 fee = _tasks[fastest].fee;
         _tasks[fastest].fee = 0;
         uint256 sum = 0;
         for (uint256 i = 0; i < keys.length; ++i) {
-            sum += _points(keys, keys[i], verdict);
+            if (_isRight(keys[i], verdict)) sum += _tasks[keys[i]].points;
         }
         uint256 left = fee;
         uint256 open = sum;
         for (uint256 i = 0; i < keys.length; ++i) {
-            uint256 points = _points(keys, keys[i], verdict);
-            if (points == 0) continue;
-            open -= points;
-            uint256 share = open == 0 ? left : fee * points / sum;
+            if (!_isRight(keys[i], verdict)) continue;
+            Task storage task = _tasks[keys[i]];
+            open -= task.points;
+            uint256 share = open == 0 ? left : fee * task.points / sum;
             left -= share;
-            emit FeeShared(keys[i], _tasks[keys[i]].node, share);
-            _credit(_tasks[keys[i]].node, share);
+            emit FeeShared(keys[i], task.node, share);
+            _credit(task.node, share);
         }
     }
 
     function _isRight(bytes32 key, bytes32 verdict) private view returns (bool) {
         return _isAnswered(_tasks[key]) && _tasks[key].answer == verdict;
-    }
-
-    /// @dev What the place of a result among the results of its group is worth: 10, 5, and 2 for the third and all after
-    /// it; nothing where it is not the right one.
-    function _points(bytes32[] calldata keys, bytes32 key, bytes32 verdict) private view returns (uint256) {
-        if (!_isRight(key, verdict)) return 0;
-        uint256 faster = 0;
-        uint256 own = _speedOf(_tasks[key]);
-        for (uint256 i = 0; i < keys.length; ++i) {
-            Task storage task = _tasks[keys[i]];
-            if (task.status == Status.Submitted && _speedOf(task) < own) ++faster;
-        }
-        return faster == 0 ? 10 : faster == 1 ? 5 : 2;
     }
 
     /// @dev The least time from start to answer among those that gave this one; of equals, the task created first.

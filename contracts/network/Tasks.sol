@@ -58,6 +58,7 @@ abstract contract Tasks is Members, Floors {
     /// @param status where it stands
     /// @param held it has ended, and its node's stake still answers for it in a contest; or it timed out because its
     /// node did not reveal, and its group is not compared yet
+    /// @param points what its places among the commitments and among the reveals of its group are worth
     /// @param createdAt unix seconds
     /// @param node who runs or ran it, 0 = nobody
     /// @param startedAt unix seconds, 0 = not started
@@ -79,6 +80,7 @@ abstract contract Tasks is Members, Floors {
         uint8 place;
         Status status;
         bool held;
+        uint8 points;
         uint40 createdAt;
         address node;
         uint40 startedAt;
@@ -103,6 +105,8 @@ abstract contract Tasks is Members, Floors {
     /// @param created how many it has now
     /// @param settled how many of them are committed or have ended
     /// @param shown how many of them are revealed or have ended
+    /// @param commits how many of its answers were committed to
+    /// @param reveals how many of them were revealed in time
     /// @param revealsFrom since when all are settled, or the group is given up: now its nodes reveal; 0 = not yet
     /// @param readyAt since when all are shown, unix seconds, 0 = not yet
     /// @param contestedAt when it was contested, unix seconds, 0 = never
@@ -119,6 +123,8 @@ abstract contract Tasks is Members, Floors {
         uint8 created;
         uint8 settled;
         uint8 shown;
+        uint8 commits;
+        uint8 reveals;
         uint40 revealsFrom;
         uint40 readyAt;
         uint40 contestedAt;
@@ -132,8 +138,8 @@ abstract contract Tasks is Members, Floors {
     }
 
     /// @dev The widths of Task's and Group's fields, as _returnFields takes them.
-    bytes32 private constant TASK_FIELDS = bytes32(bytes21(hex"1401010105940505a09010a0a08404020202040408"));
-    bytes32 private constant GROUP_FIELDS = bytes32(bytes15(hex"010101010105050505010101a0a0a0"));
+    bytes32 private constant TASK_FIELDS = bytes32(bytes22(hex"140101010105940505a09010a0a08404020202040408"));
+    bytes32 private constant GROUP_FIELDS = bytes32(bytes17(hex"0101010101010105050505010101a0a0a0"));
 
     uint64 internal _taskCount;
     mapping(bytes32 => Task) internal _tasks;

@@ -760,7 +760,7 @@ def upgrade() -> None:
     sa.Column('stopped_at', sa.Text(), nullable=True),
     sa.Column('stopped_time', sa.BigInteger(), nullable=True),
     sa.Column('error_reported', sa.Boolean(), nullable=False),
-    sa.Column('disclosed', sa.Boolean(), nullable=False),
+    sa.Column('revealed_at', sa.Text(), nullable=True),
     sa.Column('freed', sa.Boolean(), nullable=False),
     sa.Column('group_size', sa.BigInteger(), nullable=True),
     sa.Column('validated', sa.Boolean(), nullable=False),

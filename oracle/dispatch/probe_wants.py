@@ -141,7 +141,8 @@ def _is_late(task: Task, fellows: Sequence[Task], time: int) -> bool:
 
 
 def _is_shown(task: Task) -> bool:
-    return task.disclosed or task.error_reported or task.ending is not None
+    is_answer_known = task.revealed_at is not None or task.error_reported
+    return is_answer_known or task.ending is not None
 
 
 def _affordable(probes: Sequence[Probe], tasks: int) -> Iterator[Probe]:

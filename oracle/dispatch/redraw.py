@@ -34,6 +34,15 @@ class Start(NamedTuple):
     drawn: Address | None
 
 
+def is_given_at_creation(task: Task) -> bool:
+    """Return whether one transaction created the task and started it, as that of a system task.
+
+    Such a task never waited: no draw can give it.
+    """
+    created, started = task.created_at, task.started_at
+    return created is not None and started is not None and created[:2] == started[:2]
+
+
 class Headers:
     """Headers of the chain, asked for ahead in batches, and compared with our own."""
 
@@ -90,7 +99,8 @@ class Redrawing:
             yield from self._draw(done + 1, number - 1)
             before = self.active
             for task in self._view.fold(number, list(said)):
-                yield Start(task.key, task.node, number, before.get(task.key))
+                if not is_given_at_creation(task):
+                    yield Start(task.key, task.node, number, before.get(task.key))
             yield from self._draw(number, number)
             done = max(done, number)
         yield from self._draw(done + 1, last)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.feed_rows import is_of_feed
+from oracle.domain.fold.legacy_round_scores import rounds_of_group
 from oracle.domain.fold.working_set import (
     KickoutDue,
     MembershipChange,
@@ -34,7 +35,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state.task import Run, Task
 from oracle.errors import InputError
 from oracle.indexer.folded_state import folded_up_to
 from oracle.queries.earnings import Earning, earning_of
@@ -118,6 +119,14 @@ class Explanation:
     def earning(self, entry: ScoreEntry) -> Earning | None:
         """Return what the task of a score brought the node, as of the cursor."""
         return earning_of(entry.task, self.groups.get(entry.at, ()), self.tasks)
+
+    def rounds_of(self, entry: ScoreEntry) -> Sequence[Run]:
+        """Return the parts in the two rounds of a legacy task; empty if there was one round."""
+        task = self.tasks.get(entry.task)
+        if task is not None and task.runs:
+            return task.runs
+        members = [self.tasks.get(member.task) for member in self.groups.get(entry.at, ())]
+        return list(rounds_of_group([task for task in members if task is not None]).values())
 
     @property
     def spread(self) -> CreatorSpread:

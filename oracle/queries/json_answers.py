@@ -194,13 +194,16 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
 
 def _legacy_window(told: Explanation, found: Factors) -> dict[str, Any]:
     """Return a node's window, what it makes among its peers, and every task in it."""
-    tasks = [told.tasks[entry.task] for entry in told.scores if entry.task in told.tasks]
     return {
         **tally_answer(found.tally),
         # No member has no share in anything.
         **factors_answer(found if told.node.membership is Membership.MEMBER else None),
         "incentive_share": share_answer(told.incentive_share),
-        "rounds": [rounds_answer(task, told.rules) for task in tasks],
+        "rounds": [
+            rounds_answer(entry.task, told.rounds_of(entry), told.rules)
+            for entry in told.scores
+            if entry.task in told.tasks
+        ],
     }
 
 

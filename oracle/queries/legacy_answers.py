@@ -3,20 +3,20 @@
 See docs/explanation/legacy.md#scores.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from oracle.domain.events.jsonl_fields import wire_int
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.legacy_round_scores import RoundScores, round_scores
-from oracle.domain.ids import Address
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.legacy_factors import Factors, incentive_shares, peers_at
 from oracle.domain.scoring.legacy_tally import WindowTally, tally_at
 from oracle.domain.scoring.node_scores import factors_of
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Run, Task
+from oracle.domain.state.task import Run
 
 
 def compared(nodes: Iterable[Node], time: int, rules: Rules) -> Mapping[Address, dict[str, Any]]:
@@ -64,12 +64,18 @@ def factors_answer(found: Factors | None) -> dict[str, str | None]:
     }
 
 
-def rounds_answer(task: Task, rules: Rules) -> dict[str, Any]:
-    """Return both rounds of a task that has ended; `scored` false: nobody submitted anything."""
-    scores = round_scores(task.runs, rules)
-    parts = zip_longest(task.runs, scores)
+def rounds_answer(task: TaskKey, runs: Sequence[Run], rules: Rules) -> dict[str, Any]:
+    """Return both rounds of a task that has ended; `scored` false: nobody submitted anything.
+
+    Args:
+        task: the task, or one of those of a group.
+        runs: its parts, or those of its group.
+        rules: legacy rules.
+    """
+    scores = round_scores(runs, rules)
+    parts = zip_longest(runs, scores)
     return {
-        "task": task.key,
+        "task": task,
         "nodes": [_part(run, scored) for run, scored in parts],
         "scored": bool(scores),
     }

@@ -61,7 +61,9 @@ def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None
     }
     if rules.legacy is not None:
         tasks = fold.ledger.tasks.values()
-        lists["legacy"] = [rounds_answer(task, rules) for task in _ended_in_parts(tasks)]
+        lists["legacy"] = [
+            rounds_answer(task.key, task.runs, rules) for task in _ended_in_parts(tasks)
+        ]
     return _document(
         {"rules": rules.name, "as_of": {"block": block, "time": wire_int(time)}}, lists
     )

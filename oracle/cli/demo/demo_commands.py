@@ -68,7 +68,8 @@ def _demo(
     kickout is checked if it is reached.
 
     With --system legacy it is the network of 2024: groups of three nodes, drawn and started at
-    once, text tasks on three of one card.
+    once, text tasks on three of one card, scores by the order of commitments and of reveals, fees
+    shared by these scores, and system tasks for nodes that got none.
 
     With --network crynux-vss or crynux-commit the contracts are stand-ins of Crynux's, which know
     nothing of us: the daemon has to say what a process says that reads the whole chain by itself.

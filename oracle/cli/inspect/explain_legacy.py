@@ -46,14 +46,12 @@ def earning_lines(told: Explanation, entry: ScoreEntry) -> Iterator[str]:
 
 
 def _rounds(told: Explanation, entry: ScoreEntry) -> str:
-    """Say the node's place in both rounds of a task; in a group one place counts for both."""
-    if entry.rank is not None:
+    """Return the node's place in both rounds; one open submission counts for both."""
+    runs = told.rounds_of(entry)
+    if not runs and entry.rank is not None:
         return f": place {entry.rank} in both rounds, {entry.elapsed} s"
-    task = told.tasks.get(entry.task)
-    if task is None:
-        return ""
-    scores = round_scores(task.runs, told.rules)
-    for run, scored in zip(task.runs, scores, strict=False):
+    scores = round_scores(runs, told.rules)
+    for run, scored in zip(runs, scores, strict=False):
         if run.node == told.node.address:
             first = _place(scored.commitment_rank, scored.commitment_score)
             second = _place(scored.disclosure_rank, scored.disclosure_score)

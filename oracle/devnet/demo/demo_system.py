@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.loader import load
-from oracle.devnet.demo.cast import CAST, GROUP_SIZE, DemoNode
+from oracle.devnet.demo.cast import CAST, GROUP_SIZE, TASK_TIMEOUT, DemoNode
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import kick_below_of
 from oracle.domain.reports.report import ReportSettings, rules_id
@@ -16,6 +16,9 @@ from oracle.systems.registry import rule_set
 
 _ETHER = 10**18
 _IMAGE, _LANGUAGE = 0, 1
+# Seconds in which every node gets a task, if need be a system task; what that pays, wei.
+_PROBE_WINDOW = 300
+_PROBE_FEE = _ETHER // 50
 # One task for each node of the cast. Where fewer can take one, the rest waits in the queue.
 _GROUPS = len(CAST) // GROUP_SIZE
 
@@ -32,13 +35,16 @@ class DemoSystem:
     """Rules and policy have one name; `changes` are the rules that are not as published.
 
     `orders`: the groups of every wave. Its nodes are the same characters in every system; their
-    cards differ.
+    cards differ. `pays_by_points`: a group's fee is shared by the points of its rounds. `purse`:
+    what the dispatcher has for system tasks, wei; 0: it gives none.
     """
 
     name: str
     changes: Mapping[str, str]
     cast: tuple[DemoNode, ...]
     orders: tuple[GroupOrder, ...]
+    pays_by_points: bool = False
+    purse: int = 0
 
     @property
     def rules(self) -> Rules:
@@ -62,7 +68,19 @@ class DemoSystem:
         if self.name == SEED_SYSTEM.name:
             return {}
         rules: dict[str, object] = {"set": self.name, "change": self.changes}
-        return {"rules": rules, "dispatch": {"policy": self.name}}
+        settings: dict[str, dict[str, object]] = {
+            "rules": rules,
+            "dispatch": {"policy": self.name},
+        }
+        if self.purse:
+            settings["probing"] = {
+                "enabled": True,
+                "window_seconds": _PROBE_WINDOW,
+                "fee_wei": _PROBE_FEE,
+                "max_fee_per_window_wei": len(self.cast) * GROUP_SIZE * _PROBE_FEE,
+                "timeout_seconds": TASK_TIMEOUT,
+            }
+        return settings
 
     @property
     def replay_options(self) -> Sequence[str]:
@@ -109,5 +127,7 @@ LEGACY_SYSTEM = DemoSystem(
     },
     _with_cards({"curie": ("NVIDIA RTX 4090", 24), "moody": ("NVIDIA RTX 4070", 12)}),
     (GroupOrder(_LANGUAGE, _ETHER // 5), *(_PICTURES,) * (_GROUPS - 1)),
+    pays_by_points=True,
+    purse=20 * _ETHER,
 )
 DEMO_SYSTEMS = {system.name: system for system in (SEED_SYSTEM, LEGACY_SYSTEM)}

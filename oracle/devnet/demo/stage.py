@@ -113,8 +113,13 @@ def set_stage(
         {"from": admin, "to": payer, "value": hex(10 * ETHER), "gas": GAS}
         for payer in (roles.transmitter, roles.dispatcher)
     ]
-    chosen = stage.call(admin, "TaskNetwork", "setOracle", oracle)
-    _succeed(chain, chain.mine(clock.next_block(), [chosen, *ether]))
+    chosen = [stage.call(admin, "TaskNetwork", "setOracle", oracle)]
+    if system.pays_by_points:
+        chosen.append(stage.call(admin, "TaskNetwork", "setPayment", True))
+    if system.purse:
+        fund = stage.call(admin, "TaskNetwork", "fund", roles.dispatcher, value=system.purse)
+        chosen.append(fund)
+    _succeed(chain, chain.mine(clock.next_block(), [*chosen, *ether]))
     _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in system.cast]))
     return stage
 

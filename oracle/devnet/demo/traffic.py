@@ -2,13 +2,15 @@
 
 The creators order and judge, the nodes answer: each when the chain's own logs say that it is
 its turn. Who gets which task is the daemon's to draw. A group's nodes commit to their answers
-first, and reveal them when all have.
+first, and reveal them when all have, the quicker ones first. They answer the dispatcher's system
+tasks too, which it judges itself.
 """
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from eth_abi.abi import decode
 from eth_utils.crypto import keccak
@@ -30,7 +32,8 @@ class DemoTask:
     """One task of a wave; blocks by height, None: not (yet) so.
 
     `answers_at`: where its node is going to answer, None: never. `settled` once its node has
-    committed to an answer, or it was timed out; `shown` once revealed, or timed out.
+    committed to an answer, or it was timed out; `shown` once revealed, or timed out. `is_probe`: a
+    system task, which the dispatcher judges and times out; `is_alone`: it is in no group.
     """
 
     id: bytes
@@ -41,6 +44,8 @@ class DemoTask:
     answers_at: int | None = None
     settled: bool = False
     shown: bool = False
+    is_alone: bool = False
+    is_probe: bool = False
 
 
 @dataclass(slots=True)
@@ -67,13 +72,20 @@ class Traffic:
         self._system = system
         # Not for secrets: the nodes have to behave the same way every time.
         self._chance = random.Random(seed)  # noqa: S311
-        self._started = load("TaskNetwork").event("TaskStarted").digest
-        self._requested = load("TaskNetwork").event("DownloadRequested").digest
+        # The delays of reveals are drawn apart: they change no answer's time.
+        self._latency = random.Random(seed)  # noqa: S311
+        network = load("TaskNetwork")
+        self._started = network.event("TaskStarted").digest
+        self._requested = network.event("DownloadRequested").digest
+        self._created = network.event("TaskCreated").digest
+        self._timed_out = network.event("TaskTimedOut").digest
         # Nodes that were asked for a model, and have not downloaded it yet.
         self._asked: list[tuple[Address, str]] = []
         self._names = {address: name for name, address in stage.nodes.items()}
         self._cast = {one.name: one for one in system.cast}
         self._groups: list[Group] = []
+        # Groups of system tasks, and system tasks alone, by the group's or the task's key.
+        self._probes: dict[bytes, Group] = {}
         self._seen = -1
         # Waves begun, counted from 0.
         self.wave = -1
@@ -99,19 +111,44 @@ class Traffic:
             "address": self._stage.network,
             "fromBlock": hex(self._seen + 1),
             "toBlock": hex(head),
-            "topics": [[self._started, self._requested]],
+            "topics": [[self._started, self._requested, self._created, self._timed_out]],
         }
         self._seen = head
-        jobs = {job.key: job for group in self._groups for job in group.jobs}
+        jobs = {job.key: job for group in self._all_groups() for job in group.jobs}
         for log in self._stage.chain.ask("eth_getLogs", asked):
-            if log["topics"][0] == self._requested:
+            topics = log["topics"]
+            if topics[0] == self._requested:
                 model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
-                self._asked.append((Address("0x" + log["topics"][1][-40:]), model))
-                continue
-            job = jobs.get(bytes.fromhex(log["topics"][1][2:]))
-            name = self._names.get(Address("0x" + log["topics"][2][-40:]))
-            if job is not None and name is not None:
-                self._begin(job, self._cast[name], int(log["blockNumber"], 16))
+                self._asked.append((Address("0x" + topics[1][-40:]), model))
+            elif topics[0] == self._created:
+                if topics[2].endswith(self._stage.dispatcher[2:]):
+                    probe = self._note_probe(topics)
+                    jobs[probe.key] = probe
+            elif (job := jobs.get(bytes.fromhex(topics[1][2:]))) is not None:
+                self._note_turn(job, log)
+
+    def _note_turn(self, job: DemoTask, log: Mapping[str, Any]) -> None:
+        """Note that a task was started on a node of the cast, or timed out."""
+        if log["topics"][0] == self._timed_out:
+            job.settled = job.shown = True
+            return
+        name = self._names.get(Address("0x" + log["topics"][2][-40:]))
+        if name is not None:
+            self._begin(job, self._cast[name], int(log["blockNumber"], 16))
+
+    def _note_probe(self, topics: list[str]) -> DemoTask:
+        """Add a system task that the dispatcher created, to its group if it has one."""
+        key, group = (bytes.fromhex(topics[place][2:]) for place in (1, 3))
+        is_alone = not any(group)
+        probe = self._probes.setdefault(key if is_alone else group, Group(group))
+        # All of a group find one answer: their id is the group's.
+        job = DemoTask(group, key, self._stage.dispatcher, is_alone=is_alone, is_probe=True)
+        probe.jobs.append(job)
+        return job
+
+    def _all_groups(self) -> list[Group]:
+        self._probes = {key: probe for key, probe in self._probes.items() if not probe.is_shown}
+        return [*self._groups, *self._probes.values()]
 
     def _begin(self, job: DemoTask, node: DemoNode, block: int) -> None:
         blocks = node.answers_after(self.wave, self._chance)
@@ -124,6 +161,12 @@ class Traffic:
                 continue
             job.settled = True
             account = self._stage.nodes[job.node.name]
+            if job.is_alone:
+                job.shown = True
+                yield self._stage.call(
+                    account, "TaskNetwork", "submitResult", job.key, _answer(job)
+                )
+                continue
             commitment = commitment_of(job.key, account, _answer(job))
             yield self._stage.call(account, "TaskNetwork", "commitAnswer", job.key, commitment)
 
@@ -134,8 +177,9 @@ class Traffic:
         self._asked.clear()
 
     def _reveals(self) -> Iterator[Transaction]:
-        for group in [one for one in self._groups if one.is_settled]:
-            for job in group.jobs:
+        """Every answer of a settled group, those of quick nodes first: all in one block."""
+        for group in [group for group in self._all_groups() if group.is_settled]:
+            for job in sorted(group.jobs, key=self._reveal_delay):
                 if job.shown or job.node is None:
                     continue
                 job.shown = True
@@ -143,10 +187,14 @@ class Traffic:
                 account = self._stage.nodes[job.node.name]
                 yield self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
 
+    def _reveal_delay(self, job: DemoTask) -> int:
+        node = job.node
+        return 0 if node is None else self._latency.randint(node.fastest, node.slowest)
+
     def _timeouts(self, block: int) -> Iterator[Transaction]:
         """The creator ends what its node has left unanswered for too long."""
         for job in self._open_jobs():
-            if job.started_at is None or job.answers_at is not None:
+            if job.started_at is None or job.answers_at is not None or job.is_probe:
                 continue
             if (block - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
                 job.settled = job.shown = True
@@ -181,7 +229,7 @@ class Traffic:
                 yield self._say(creator, "createTask", wanted, value=order.fee)
 
     def _open_jobs(self) -> Iterator[DemoTask]:
-        return (job for group in self._groups for job in group.jobs if not job.settled)
+        return (job for group in self._all_groups() for job in group.jobs if not job.settled)
 
     def _say(
         self, creator: Address, function: str, *arguments: object, value: int = 0

@@ -31,7 +31,8 @@ from oracle.domain.scoring.rules import Rules
 # turn of a node's membership. Version 7: what a restart leaves of a pool. Version 8: groups score
 # by the verdict of their transaction.
 # Version 9: the first and the newest block of each task.
-FOLD_VERSION = 9
+# Version 10: groups that commit and reveal score in both rounds under legacy rules.
+FOLD_VERSION = 10
 
 _FIRST = Position(-1, 0, 0, 0)
 

@@ -7,7 +7,7 @@ docs/reference/scoring-rules.md#long-term-score.
 from collections.abc import Iterator, Sequence
 
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
-from oracle.domain.fold import working_set
+from oracle.domain.fold import legacy_round_scores, working_set
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.fold.working_set import ClosingGroup, ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
@@ -94,6 +94,7 @@ def score_closing(ledger: WorkingSet) -> None:
         if ledger.rules.ranked_answers == "right":
             answered = right_answers(answered, closing.size, closing.invalid)
         members = judged(closing.entrants, [task.key for task in answered], ledger.rules)
+        members = legacy_round_scores.score_group(members, ledger.tasks, ledger.rules)
         if answered:
             members = (*members, *_possible(ledger, closing))
         result = GroupResult(closing.group, closing.at, closing.time, members, bool(answered))

@@ -1,20 +1,22 @@
 """Task scores of three nodes on one task, from its two rounds of submission.
 
-The rounds are the commitment of a result and its disclosure; in each the nodes score by order.
+The rounds are the commitment of a result and its disclosure; in each the nodes score by order. The
+three have parts in one task, or each has a task of its own in a validation group.
 See docs/explanation/legacy.md#scores.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold import working_set
 from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
-from oracle.domain.ids import GroupKey
+from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import score_of
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.group import GroupMember
 from oracle.domain.state.task import Run, Task
 
 
@@ -46,6 +48,59 @@ def round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
         RoundScores(*first, *second)
         for first, second in zip(_judged(committed, rules), _judged(disclosed, rules), strict=True)
     ]
+
+
+def rounds_of_group(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
+    """Return the tasks of a validation group as the parts of one task, in their order.
+
+    A task that never started is no part. The result is empty unless a member revealed an answer
+    that it had committed to: an answer that was given openly is one submission, not two.
+    """
+    if all(task.revealed_at is None for task in tasks):
+        return {}
+    return {
+        task.key: Run(
+            round=place,
+            node=task.node,
+            started_at=task.started_at,
+            started_time=task.started_time,
+            committed_at=None if _is_open_error(task) else task.stopped_at,
+            disclosed_at=None if task.error_reported else task.revealed_at,
+            reported_at=_error_position(task),
+        )
+        for place, task in enumerate(tasks)
+        if task.node is not None and task.started_at is not None and task.started_time is not None
+    }
+
+
+def _is_open_error(task: Task) -> bool:
+    return task.error_reported and task.revealed_at is None
+
+
+def _error_position(task: Task) -> Position | None:
+    if not task.error_reported:
+        return None
+    return task.stopped_at if task.revealed_at is None else task.revealed_at
+
+
+def score_group(
+    members: tuple[GroupMember, ...], tasks: Mapping[TaskKey, Task], rules: Rules
+) -> tuple[GroupMember, ...]:
+    """Return the members of a closing group with the task scores of both rounds.
+
+    `rank` becomes the place among the commitments. The members are returned unchanged unless the
+    rules are legacy rules and the answers of the group were committed to and revealed.
+    """
+    if rules.legacy is None:
+        return members
+    runs = rounds_of_group([tasks[member.task] for member in members if member.task in tasks])
+    scores = dict(zip(runs, round_scores(list(runs.values()), rules), strict=True))
+    return tuple(
+        member._replace(rank=scored.commitment_rank, score=scored.task_score)
+        if (scored := scores.get(member.task)) is not None
+        else member
+        for member in members
+    )
 
 
 def _judged(places: Sequence[Position | None], rules: Rules) -> list[tuple[int | None, int]]:

@@ -136,7 +136,7 @@ def against_sharing(task: Task | None, event: FeeShared) -> Breach | None:
 
 
 def _is_revealed(task: Task) -> bool:
-    return task.error_reported or task.disclosed or task.validated
+    return task.error_reported or task.revealed_at is not None or task.validated
 
 
 def _against_its_node(

@@ -122,6 +122,8 @@ def _stop(ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error
         if event.frees:
             task.freed = True
             node_lifecycle.freed(ledger, event.node, event.at, event.time)
+    else:
+        task.revealed_at = event.at
     task.error_reported = error
 
 
@@ -135,7 +137,7 @@ def disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
     if breach is not None:
         ledger.anomaly(event, breach)
         return
-    ledger.task(event.task).disclosed = True
+    ledger.task(event.task).revealed_at = event.at
 
 
 def fee_shared(ledger: WorkingSet, event: FeeShared) -> None:

@@ -25,6 +25,7 @@ IDLE_RULES: Mapping[str, str] = MappingProxyType({
     "group_size": _NO_GROUP,
     "pool_zero_only_on_timeout": f"{_NO_GROUP}; absent_score is what silence is worth",
     "creator_timeout_rejects_group": _NO_GROUP,
+    "ranked_answers": f"{_NO_GROUP}, right or wrong",
     "error_rank": f"{_NO_GROUP}; an error report takes its node's place in a round",
     "least_timeout_seconds": _NO_LIMIT,
     "pool_size": f"{_NO_POOL}, legacy.kickout_tasks how many a kickout takes",

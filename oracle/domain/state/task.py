@@ -39,10 +39,10 @@ class Task:
 
     `created_at` None: never seen being created. `node` None: never started, or by several nodes,
     each with a run of its own in `runs` (commit/disclose networks only; else empty, in order of
-    start). `stopped_at` is the submission or error report; `disclosed`: in networks that reveal,
-    the result that was submitted has been shown. `freed`: its node was free for another task as it
-    answered; else it is busy until the end. `group_size`: how many tasks its group has in the end,
-    None: nobody said. `scored_in` is the group that scored it: one
+    start). `stopped_at` is the submission, the commitment or the error report; `revealed_at`: in
+    networks that reveal, where the node showed what it had committed to. `freed`: its node was
+    free for another task as it answered; else it is busy until the end. `group_size`: how many
+    tasks its group has in the end, None: nobody said. `scored_in` is the group that scored it: one
     task, one score. `paid`: what its node got of the one fee of its group, wei; None: the network
     said nothing of sharing. `seen_at` and `changed_at` are the blocks of the first and the newest
     event that changed the task: what has not changed since a block is as it was there.
@@ -68,7 +68,7 @@ class Task:
     stopped_at: Position | None
     stopped_time: int | None
     error_reported: bool
-    disclosed: bool
+    revealed_at: Position | None
     validated: bool
     ending: Ending | None
     ended_at: Position | None
@@ -106,7 +106,7 @@ def new_task(key: TaskKey) -> Task:
         stopped_at=None,
         stopped_time=None,
         error_reported=False,
-        disclosed=False,
+        revealed_at=None,
         validated=False,
         ending=None,
         ended_at=None,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.dispatch.assigner import refuse_other_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.redraw import Headers, Redrawing, Start
+from oracle.dispatch.redraw import Headers, Redrawing, Start, is_given_at_creation
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.state.task import Task
@@ -26,7 +26,7 @@ class DrawVerdict(StrEnum):
     AGREES = "agrees"
     # Another node started it, or none had been drawn.
     DIFFERS = "differs"
-    # It started before `dispatch.start_block`, or ended without having started.
+    # It started before `dispatch.start_block`, ended without having started, or is a system task.
     NOT_DISPATCHED = "not_dispatched"
     # It has neither started nor ended.
     WAITING = "waiting"
@@ -172,6 +172,9 @@ def _judged(task: Task, active: Address | None, start: int) -> tuple[DrawVerdict
     started = f"{task.node} started it in block {task.started_at.block}"
     if task.started_at.block <= start:
         why = f"{started}, and nothing is drawn up to dispatch.start_block {start}"
+        return DrawVerdict.NOT_DISPATCHED, why
+    if is_given_at_creation(task):
+        why = f"{started}, in the transaction that created it: system tasks are not drawn"
         return DrawVerdict.NOT_DISPATCHED, why
     if active == task.node:
         return DrawVerdict.AGREES, f"{started}, as drawn"

@@ -114,7 +114,7 @@ def task_row(each: Task) -> Row:
         position_text(each.stopped_at),
         each.stopped_time,
         each.error_reported,
-        each.disclosed,
+        position_text(each.revealed_at),
         each.freed,
         bounded(each.group_size),
         each.validated,
@@ -137,7 +137,7 @@ def task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
         row
     )
     (timeout, group, queued, node, started_at, started_time, stopped_at, stopped_time, *end) = ran
-    (reported, disclosed, freed, group_size, validated, *over) = end
+    (reported, revealed_at, freed, group_size, validated, *over) = end
     (ending, ended_at, ended_time, reason, scored_in, runs, paid, seen_at, changed_at) = over
     return Task(
         key=TaskKey(hexed(key)),
@@ -160,7 +160,7 @@ def task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
         stopped_at=position_or_none(stopped_at),
         stopped_time=stopped_time,
         error_reported=bool(reported),
-        disclosed=bool(disclosed),
+        revealed_at=position_or_none(revealed_at),
         freed=bool(freed),
         group_size=group_size,
         validated=bool(validated),

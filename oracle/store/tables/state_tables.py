@@ -100,7 +100,7 @@ task = Table(
     Column("stopped_at", Text),
     Column("stopped_time", BigInteger),
     Column("error_reported", Boolean, nullable=False),
-    Column("disclosed", Boolean, nullable=False),
+    Column("revealed_at", Text),
     Column("freed", Boolean, nullable=False),
     Column("group_size", BigInteger),
     Column("validated", Boolean, nullable=False),

@@ -64,7 +64,7 @@ def raced(premises: Premises) -> list[Address]:
     for task, node in reversed(list(zip(tasks, nodes, strict=True))):
         network.chain.later(10)
         network.commit(task, node, word(9))
-    for task in tasks:
+    for task in reversed(tasks):
         network.reveal(task)
     compare(network, tasks, word(501))
     return [Address(node.lower()) for node in nodes]

@@ -7,12 +7,14 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.legacy_round_scores import round_scores
 from oracle.domain.ids import GroupKey
 from oracle.domain.scoring.legacy_rules import IDLE_RULES
 from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
 from tests.unit.systems.legacy.networks import RULES, ran, rules_with
 
@@ -104,6 +106,57 @@ def test_a_validation_group_brings_each_place_twice_into_the_window():
     assert [(made.window_sum, made.window_count) for made in nodes] == [(10, 1), (20, 1), (4, 1)]
     assert [entry.score for entry in changes.scores] == [10, 20, 4]
     assert {made.pool for made in nodes} == {b""}
+
+
+def committed_group(commits, reveals, *, errors="", size=3):
+    """Return a group of one task each, whose answers are committed to and revealed."""
+    history = History()
+    tasks = dict(zip("ABC"[:size], "123"[:size], strict=True))
+    for name, key in tasks.items():
+        history.joins(name).starts(key, name)
+    for name in commits:
+        history.after(1).submits(tasks[name])
+    for name in reveals:
+        if name in errors:
+            history.after(1).reports_error(tasks[name])
+        else:
+            history.after(1).discloses(tasks[name], name)
+    for name in tasks.keys() - set(reveals):
+        history.after(1).times_out(tasks[name])
+    return history.closes("g", *tasks.values())
+
+
+@given(st.permutations("ABC"), st.permutations("ABC"), st.integers(0, 3), st.integers(1, 3))
+def test_group_that_commits_and_reveals_scores_as_the_parts_of_one_task(
+    commits, reveals, committed, revealed
+):
+    commits = commits[:committed]
+    reveals = [name for name in reveals if name in commits][:revealed]
+    parts = started("A", "B", "C")
+    for name in commits:
+        parts.after(1).commits("1", name)
+    for name in reveals:
+        parts.after(1).discloses("1", name)
+    expected = scores_of(parts.succeeds("1")) if reveals else {}
+
+    assert scores_of(committed_group(commits, reveals)) == expected
+
+
+def test_committed_error_report_takes_its_place_among_the_disclosures():
+    history = committed_group("ABC", "BAC", errors="B")
+    assert scored(history, A=15, B=15, C=4)
+
+
+def test_group_member_that_commits_and_falls_silent_keeps_its_commitment_score():
+    fold, changes = folded(committed_group("CAB", "AB"), RULES)
+    (result,) = changes.results
+    assert [(member.rank, member.score) for member in result.members] == [(2, 15), (3, 7), (1, 10)]
+    assert {made.window_count for made in fold.ledger.nodes.values()} == {1}
+
+
+def test_reveals_score_nothing_under_rules_without_rounds():
+    entries = folded(committed_group("ABC", "CBA"), SEED)[1].scores
+    assert [entry.score for entry in entries] == [10, 5, 2]
 
 
 def test_reliability_stays_whole_whatever_happens():

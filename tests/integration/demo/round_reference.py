@@ -1,0 +1,98 @@
+"""What two rounds of submission are worth, from a chain's raw logs alone: nothing of `oracle`.
+
+Read from the page of 2024: in each round earlier nodes get more (10, 5, 2), silence gets 0, and
+the task score is the sum of both rounds. The network's events are those of TaskNetwork.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eth_utils.crypto import keccak
+
+POINTS = (10, 5, 2)
+
+
+def _topic(signature: str) -> str:
+    return "0x" + keccak(text=signature).hex()
+
+
+STARTED = _topic("TaskStarted(bytes32,address)")
+COMMITTED = _topic("TaskCommitted(bytes32,address,bytes32)")
+REVEALED = _topic("TaskRevealed(bytes32,address,bytes32)")
+ERROR_REVEALED = _topic("TaskErrorRevealed(bytes32,address)")
+COMPARED = _topic("GroupValidated(bytes32,bytes32[])")
+SHARED = _topic("FeeShared(bytes32,address,uint256)")
+PROBED = _topic("ProbeStarted(bytes32,address[])")
+
+
+@dataclass
+class Rounds:
+    """What the logs make of every group: scores by (node, task), and paid and due fees by task.
+
+    `probes`: how many system tasks were started.
+    """
+
+    scores: dict[tuple[str, str], int] = field(default_factory=dict)
+    shares: dict[str, int] = field(default_factory=dict)
+    expected_shares: dict[str, int] = field(default_factory=dict)
+    probes: int = 0
+
+
+def rounds_of(logs: Sequence[Mapping[str, Any]]) -> Rounds:
+    """Read the logs of a network, in the chain's order."""
+    found = Rounds()
+    runs: dict[str, str] = {}
+    rounds: dict[str, list[str]] = {"commit": [], "reveal": []}
+    compared: list[list[str]] = []
+    for log in logs:
+        topic, key = (*log["topics"], "")[:2]
+        if topic == STARTED:
+            runs[key] = "0x" + log["topics"][2][-40:]
+        elif topic == COMMITTED:
+            rounds["commit"].append(key)
+        elif topic in (REVEALED, ERROR_REVEALED):
+            rounds["reveal"].append(key)
+        elif topic == COMPARED:
+            compared.append(_members(log["data"]))
+            _score(found, compared[-1], runs, rounds)
+        elif topic == SHARED:
+            found.shares[key] = int(log["data"], 16)
+        elif topic == PROBED:
+            found.probes += 1
+    _share(found, compared)
+    return found
+
+
+def _members(data: str) -> list[str]:
+    words = [data[2 + at : 66 + at] for at in range(0, len(data) - 2, 64)]
+    return ["0x" + word for word in words[2 : 2 + int(words[1], 16)]]
+
+
+def _score(
+    found: Rounds, members: list[str], runs: Mapping[str, str], rounds: Mapping[str, list[str]]
+) -> None:
+    orders = [[key for key in rounds[name] if key in members] for name in ("commit", "reveal")]
+    if not orders[1]:
+        return
+    totals: dict[str, int] = defaultdict(int)
+    for order in orders:
+        for place, key in enumerate(order):
+            totals[key] += POINTS[min(place, 2)]
+    for key in members:
+        if key in runs:
+            found.scores[runs[key], key] = totals[key]
+
+
+def _share(found: Rounds, compared: list[list[str]]) -> None:
+    """Split what each group paid by the scores of those it paid; the last one gets the rest."""
+    by_task = {key: score for (_, key), score in found.scores.items()}
+    for members in compared:
+        paid = [key for key in members if key in found.shares]
+        fee, total = sum(found.shares[key] for key in paid), sum(by_task[key] for key in paid)
+        for key in paid[:-1]:
+            found.expected_shares[key] = fee * by_task[key] // total
+        if paid:
+            others = sum(found.expected_shares[key] for key in paid[:-1])
+            found.expected_shares[paid[-1]] = fee - others

@@ -1,0 +1,69 @@
+"""The network of 2024 in one demo: both rounds, groups of three, fees by score, system tasks."""
+
+import io
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from oracle.daemon.config.loader import load
+from oracle.devnet.anvil import LocalChain
+from oracle.devnet.demo.demo_system import LEGACY_SYSTEM
+from oracle.devnet.demo.screen import Screen
+from oracle.devnet.demo.show import START_TIME, ShowOptions, show
+from tests.integration.demo.round_reference import Rounds, rounds_of
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
+
+# Scores that no single submission, counted twice, can bring.
+TWO_ROUNDS = {5, 7, 12, 15}
+WAVES = 8
+
+
+@pytest.fixture(scope="module")
+def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
+    """What the logs say, the scores that the daemon stored, and the demo's own faults."""
+    options = ShowOptions(LEGACY_SYSTEM, waves=WAVES, may_end_early=True, block_seconds=0.05)
+    with (
+        Screen(Console(file=io.StringIO()), start=START_TIME) as screen,
+        show(screen, options) as (play, daemon, at),
+    ):
+        play.play(daemon, options)
+        summary = play.end(daemon, options)
+        found = rounds_of(network_logs(at["chain"], summary.addresses["network"]))
+        database = load(daemon.configuration).database.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as rows:
+            stored = {
+                ("0x" + node.hex(), "0x" + task.hex()): score
+                for node, task, score in rows.execute("SELECT node, task, score FROM score")
+            }
+        daemon.stop()
+        yield found, stored, summary.faults
+
+
+def network_logs(url: str, network: str) -> list[dict[str, Any]]:
+    with closing(LocalChain(url)) as chain:
+        asked = {"address": network, "fromBlock": "0x0", "toBlock": "latest"}
+        logs: list[dict[str, Any]] = chain.ask("eth_getLogs", asked)
+    return logs
+
+
+def test_daemon_scores_both_rounds_as_an_independent_reading_of_the_logs(played):
+    found, stored, faults = played
+    assert faults == []
+    assert stored == found.scores
+    assert len(stored) >= 3 * 4 * (WAVES - 2)
+    assert TWO_ROUNDS & set(stored.values())
+
+
+def test_fee_shares_of_the_demo_are_the_scores_of_both_rounds(played):
+    found, _, _ = played
+    assert len(found.shares) >= 3 * 4 * WAVES // 2
+    assert found.shares == found.expected_shares
+
+
+def test_nodes_without_a_task_in_the_window_get_system_tasks(played):
+    assert played[0].probes
