@@ -32,8 +32,8 @@ _PLACES = 4
 
 # Which of a block's features came out right.
 Found = dict[HeaderFeature, bool]
-# An endpoint that answers so has no receipts to show, and is not waited for.
-_HAS_NONE = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED})
+# An endpoint that answers so has no receipts to show, or has them no more: it is not waited for.
+_HAS_NONE = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
 
 
 class CalibrationOpenError(TransientError):
@@ -186,10 +186,12 @@ class Sampler:
                 ours = {one.block.hash for one in left}
                 same = [one for one in theirs if one is not None and one.block.hash in ours]
                 for one, found in self._found(other, same):
-                    answers.add(one.block.hash, other.provider, found)
+                    answers.add(one.block.hash, found)
+                # Also where it has forgotten the receipts: it answers, and shows nothing.
+                answers.hear(other.provider, [one.block.hash for one in same])
             except RpcError as error:
                 if error.kind in _HAS_NONE:
-                    answers.exempt(other.provider)
+                    answers.hear(other.provider, answers.unheard)
                 continue
             left = [one for one in left if not answers.shows_all(one.block.hash, wanted)]
             if not left:
@@ -204,16 +206,18 @@ class _Answers:
     found: dict[str, Found] = field(default_factory=dict)
     unheard: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def add(self, block_hash: str, provider: str, found: Found) -> None:
+    def add(self, block_hash: str, found: Found) -> None:
         """Take one answer in: a feature that one endpoint shows right is right."""
         known = self.found.setdefault(block_hash, dict.fromkeys(found, False))
         for feature, is_right in found.items():
             known[feature] = known[feature] or is_right
-        self.unheard[block_hash] -= {provider}
 
-    def exempt(self, provider: str) -> None:
-        """Wait for no receipts of a provider that has none."""
-        self.unheard = {hash_: left - {provider} for hash_, left in self.unheard.items()}
+    def hear(self, provider: str, hashes: Collection[str]) -> None:
+        """Note that a provider answered about these blocks, or has nothing to show of them."""
+        self.unheard = {
+            block_hash: left - {provider} if block_hash in hashes else left
+            for block_hash, left in self.unheard.items()
+        }
 
     def shows_all(self, block_hash: str, wanted: Collection[HeaderFeature]) -> bool:
         """Return whether each of the features was shown to be right."""
