@@ -116,19 +116,24 @@ class Kickouts:
         self._open: dict[Address, DueInterval] = {}
         self._closed: dict[Address, list[DueInterval]] = {}
         self._kicks: list[NetworkKick] = []
+        # Nodes with an open interval before the newest event.
+        self._due_before: set[Address] = set()
 
-    def note(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
-        """Note what an event opened or closed; call it for every event that did, or kicks out."""
-        was_due = isinstance(event, NodeKickedOut) and event.node in self._open
+    def note_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
+        """Open and close the intervals that an event opened and closed."""
+        self._due_before = set(self._open)
         for change in changes:
             if change.closed_at is None:
                 self._open[change.node] = _opened(change, event)
             else:
                 self._close(change, event)
-        if isinstance(event, NodeKickedOut):
-            kick = NetworkKick(event.node, event.at.block, event.time, was_due)
-            self._kicks.append(kick)
-            self._answer(kick)
+
+    def note_kick(self, event: NodeKickedOut) -> None:
+        """Record a kickout by the network, after the intervals of the same event."""
+        was_due = event.node in self._due_before
+        kick = NetworkKick(event.node, event.at.block, event.time, was_due)
+        self._kicks.append(kick)
+        self._answer(kick)
 
     def _close(self, change: KickoutDue, event: DomainEvent) -> None:
         known = self._open.pop(change.node)

@@ -97,7 +97,7 @@ class _Run:
     def _before(self, event: DomainEvent) -> None:
         if self.fold.ledger.closing and self.last is not None:
             self.fold.finish(event.at)
-            self._look_at_changes(self.last)
+            self._note_changes(self.last)
         if not self.counting and event.at.block >= self.history.first_block:
             self.counting = True
             self.present.update(dict.fromkeys(self._members()))
@@ -113,18 +113,20 @@ class _Run:
 
     def _after(self, event: DomainEvent) -> None:
         self.last = event
-        self._look_at_changes(event)
+        self._note_changes(event)
+        if isinstance(event, NodeKickedOut):
+            self.kickouts.note_kick(event)
         if self.follower is not None:
             self.follower.take(event)
 
-    def _look_at_changes(self, event: DomainEvent) -> None:
+    def _note_changes(self, event: DomainEvent) -> None:
+        """Note what the fold changed since the last call, as of an event."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._look(node, event)
         changes.nodes.clear()
-        if changes.kickouts or isinstance(event, NodeKickedOut):
-            self.kickouts.note(changes.kickouts, event)
-            changes.kickouts.clear()
+        self.kickouts.note_intervals(changes.kickouts, event)
+        changes.kickouts.clear()
 
     def _count(self, kind: TaskKind | None) -> None:
         if kind is not None:
@@ -161,7 +163,7 @@ class _Run:
         """Return what has been noted, the history being over."""
         self.fold.finish()
         if self.last is not None:
-            self._look_at_changes(self.last)
+            self._note_changes(self.last)
         for instant in self.asked.instants[len(self.noted) :]:
             self.noted.append(self._scores(instant))
         spread = self.spreading.sum_up()
