@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_policy import CRYNUX_DOCS_POLICY, RELAY_POLICY, SEED_POLICY
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY, SEED
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.legacy_rule_sets import BASE as LEGACY
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
@@ -38,7 +38,7 @@ class System:
 
 # By name, the JSON object of each rule set; it may lack what a source never published.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    **{rules.name: json.loads(rules.to_json()) for rules in (SEED, RELAY)},
+    **{rules.name: json.loads(rules.to_json()) for rules in (SEED, RELAY, CRYNUX_DOCS)},
     LEGACY["name"]: LEGACY,
 })  # fmt: skip
 
@@ -57,6 +57,14 @@ _SYSTEMS: tuple[System, ...] = (
         source="Crynux relay, 2026-08",
         summary="what the production relay of 2026-08 does",
         policy=RELAY_POLICY,
+        has_rules=True,
+    ),
+    System(
+        name="crynux-docs",
+        version=CRYNUX_DOCS.version,
+        source="Crynux documents, 2026",
+        summary="today's documents to the letter, with what can be gamed in them",
+        policy=CRYNUX_DOCS_POLICY,
         has_rules=True,
     ),
     System(

@@ -67,6 +67,8 @@ def _demo(
     from the chain's logs, and the bad node was kicked out and took its stake. With --waves, the
     kickout is checked if it is reached.
 
+    With --system crynux-docs the same network follows the page to the letter.
+
     With --system legacy it is the network of 2024: groups of three nodes, drawn and started at
     once, text tasks on three of one card, scores by the order of commitments and of reveals, fees
     shared by these scores, and system tasks for nodes that got none.

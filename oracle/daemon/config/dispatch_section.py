@@ -22,7 +22,7 @@ from oracle.systems.rule_overrides import changes_of
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
 # The policies that weigh by stake and QoS, with a floor under it.
-_FLOORED = frozenset({"seed", "relay"})
+_FLOORED = frozenset({"seed", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
@@ -31,11 +31,11 @@ class DispatchSection(Section):
     enabled: bool = False
     # Nodes are drawn from the end of this block on; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
-    # How nodes are weighed: `seed`, `relay`, or by Pocket's tickets: `article`,
+    # How nodes are weighed: `seed`, `relay`, `crynux-docs`, or by Pocket's tickets: `article`,
     # `portal_api_head`; `legacy` or `legacy-equal` start groups of three.
-    policy: Literal["seed", "relay", "article", "portal_api_head", "legacy", "legacy-equal"] = (
-        "seed"
-    )
+    policy: Literal[
+        "seed", "relay", "crynux-docs", "article", "portal_api_head", "legacy", "legacy-equal"
+    ] = "seed"
     # Numbers of the policy that differ from its own, by their names: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)

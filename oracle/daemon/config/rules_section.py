@@ -10,7 +10,8 @@ from oracle.systems.rule_overrides import changes_of
 
 
 class RulesSection(Section):
-    # `seed`, `relay` or `legacy`, which needs numbers of your own. Part of the rules hash.
+    # `seed`, `relay`, `crynux-docs`, or `legacy`, which needs numbers of your own. Part of the
+    # rules hash.
     set: str = "seed"
     # When a group is scored, where it differs from the set: `validated` or `terminal`. Part
     # of the rules hash.

@@ -112,6 +112,8 @@ def _with_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
 
 _PICTURES = GroupOrder(_IMAGE, _ETHER // 10)
 SEED_SYSTEM = DemoSystem("seed", {}, CAST, (_PICTURES,) * _GROUPS)
+# The page to the letter, on the same network.
+CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_PICTURES,) * _GROUPS)
 # The network of 2024: text goes to three of one card, pictures to any three.
 LEGACY_SYSTEM = DemoSystem(
     "legacy",
@@ -130,4 +132,4 @@ LEGACY_SYSTEM = DemoSystem(
     pays_by_points=True,
     purse=20 * _ETHER,
 )
-DEMO_SYSTEMS = {system.name: system for system in (SEED_SYSTEM, LEGACY_SYSTEM)}
+DEMO_SYSTEMS = {system.name: system for system in (SEED_SYSTEM, CRYNUX_DOCS_SYSTEM, LEGACY_SYSTEM)}

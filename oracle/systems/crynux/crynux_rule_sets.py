@@ -1,4 +1,4 @@
-"""The two rule sets of today's Crynux: the document, and what the production relay does."""
+"""The rule sets of today's Crynux: ours, the letter of the page, and the production relay's."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
@@ -6,6 +6,17 @@ from oracle.domain.scoring.rules import Rules
 # As the page says (docs/reference/sources.md#crynux-qos), but where its letter defeats its purpose
 # (decisions 0173, 0174) and where a wrong answer would rank: else the defaults of `Rules`.
 SEED = Rules(name="seed", version=3, ranked_answers="right")
+
+# The letter of the page, with what it lets nodes and creators do
+# (docs/reference/scoring-rules.md#seed-against-its-letter).
+CRYNUX_DOCS = Rules(
+    name="crynux-docs",
+    version=1,
+    ranked_answers="all",
+    error_rank="as_reported",
+    rejoin_heals=True,
+    kick_creator_share=UNIT,
+)
 
 # The relay of 2026-08, at 24ffc26 (docs/explanation/crynux.md#the-relays-rules).
 RELAY = Rules(

@@ -53,6 +53,8 @@ class Weighting:
 
 # As the page says, and a floor (docs/reference/sources.md#crynux-dispatching).
 SEED_WEIGHTING = Weighting()
+# As the page says, without one.
+DOCS_WEIGHTING = Weighting(weight_floor=0)
 # The base model must be on disk, whatever comes; that adds nothing to the weight
 # (docs/explanation/crynux.md#the-relays-selection).
 RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)

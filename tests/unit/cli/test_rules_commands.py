@@ -101,7 +101,7 @@ def test_what_does_nothing_under_legacy_is_not_shown_as_a_rule_of_it(capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("dice",), "no rule set 'dice' (there is seed, relay, legacy)"),
+        (("dice",), "no rule set 'dice' (there is seed, relay, crynux-docs, legacy)"),
         (("seed", "--set", "speed=1"), "speed: no such rule"),
         (("seed", "--set", "penalty=2"), "penalty: must be above 0, at most 1"),
         (("legacy", *LEGACY, "--set", "pool_size=9"), "legacy.window_seconds says which"),

@@ -26,7 +26,15 @@ def test_the_systems_with_rules_are_those_that_there_are_rule_sets_of():
 
 
 def test_every_policy_is_found_by_its_name():
-    known = {"seed", "relay", "legacy", "legacy-equal", "article", "portal_api_head"}
+    known = {
+        "seed",
+        "relay",
+        "crynux-docs",
+        "legacy",
+        "legacy-equal",
+        "article",
+        "portal_api_head",
+    }
     assert policies().keys() == known
     for name, policy in policies().items():
         assert policy_named(name) is policy

@@ -104,7 +104,7 @@ def test_a_file_that_is_not_there_is_refused(capsys, tmp_path):
 
 
 def test_wrong_rules_are_refused(capsys, file, tmp_path):
-    assert "no rule set 'fair' (there is seed, relay, legacy)" in refused(
+    assert "no rule set 'fair' (there is seed, relay, crynux-docs, legacy)" in refused(
         capsys, "replay", file, "--rules", "fair"
     )
     rules = tmp_path / "ours.json"

@@ -7,13 +7,12 @@ import pytest
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.state.group import GroupResult
-from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.support.histories import History, folded, group, node, rules_with, task
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
+from tests.support.histories import History, folded, group, node, task
 from tests.support.vectors import Vector, vectors_of
 
 # To the letter of the documents, every answer ranks: tests/vectors/SUPERSEDED.md.
-LETTER = rules_with(ranked_answers="all")
-PROFILES = {"seed_current": LETTER, "relay_head": RELAY}
+PROFILES = {"seed_current": CRYNUX_DOCS, "relay_head": RELAY}
 REASONS = {
     "Timeout": AbortReason.TIMEOUT,
     "IncorrectResult": AbortReason.INCORRECT_RESULT,

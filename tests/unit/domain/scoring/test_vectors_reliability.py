@@ -12,12 +12,12 @@ from oracle.domain.scoring.node_scores import is_excluded, reliability_at
 from oracle.domain.scoring.reliability import healed
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from tests.support.histories import History, node
 from tests.support.vectors import Vector, vectors_of
 
 # To the letter of the documents: tests/vectors/SUPERSEDED.md.
-PROFILES = {"seed_current": replace(SEED, rejoin_heals=True), "relay_head": RELAY}
+PROFILES = {"seed_current": CRYNUX_DOCS, "relay_head": RELAY}
 
 
 def units(number: str | float) -> int:

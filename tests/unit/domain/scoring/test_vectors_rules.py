@@ -9,7 +9,7 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY, SEED
 from tests.support.vectors import Vector, the_vector, vectors_of
 
 VALID = the_vector("config_validation/valid")
@@ -54,7 +54,9 @@ SEED_PROFILE = the_vector("profiles/seed_current")
 RELAY_PROFILE = the_vector("profiles/relay_head")
 
 
-@pytest.mark.parametrize(("said", "rules"), [(SEED_PROFILE, SEED), (RELAY_PROFILE, RELAY)])
+@pytest.mark.parametrize(
+    ("said", "rules"), [(SEED_PROFILE, SEED), (SEED_PROFILE, CRYNUX_DOCS), (RELAY_PROFILE, RELAY)]
+)
 def test_the_rule_sets_have_the_numbers_of_their_profiles(said, rules):
     numbers = json.loads(rules.to_json())
 

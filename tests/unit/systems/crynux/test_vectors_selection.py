@@ -10,10 +10,15 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_DOCS_POLICY,
+    RELAY_POLICY,
+    SEED_POLICY,
+    CrynuxPolicy,
+)
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from oracle.systems.crynux.predownload import by_weight
-from oracle.systems.crynux.selection_weight import Weighting, locality_boost
+from oracle.systems.crynux.selection_weight import locality_boost
 from oracle.systems.weighted_draw import draw
 from tests.support.histories import node
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
@@ -21,9 +26,8 @@ from tests.unit.domain.scoring.test_vectors_reliability import close_to, units
 from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
 
 # To the letter of the documents: tests/vectors/SUPERSEDED.md.
-LETTER = CrynuxPolicy("seed", 2, Weighting(weight_floor=0))
 SYSTEMS: dict[str, tuple[Rules, CrynuxPolicy]] = {
-    "seed_current": (SEED, LETTER),
+    "seed_current": (CRYNUX_DOCS, CRYNUX_DOCS_POLICY),
     "relay_head": (RELAY, RELAY_POLICY),
 }
 FILTERS = named_vectors("candidate_filter")

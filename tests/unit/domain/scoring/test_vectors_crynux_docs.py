@@ -1,0 +1,86 @@
+"""The letter of the Crynux page, where `seed` departs from it: tests/vectors/crynux-docs.json.
+
+What both have in common is in crynux.json, which runs under `crynux-docs`.
+"""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.kickout_evidence import spread_of
+from oracle.domain.scoring.node_scores import reliability_at
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, SEED
+from oracle.systems.crynux.selection_weight import (
+    DOCS_WEIGHTING,
+    SEED_WEIGHTING,
+    Weighting,
+    weight_of,
+)
+from oracle.systems.registry import policy_named, published
+from tests.support.histories import History, folded, node, node_after
+from tests.support.vectors import vectors_of
+from tests.unit.domain.scoring.test_vectors_groups import told_by_times
+from tests.unit.domain.scoring.test_vectors_seed2 import units
+from tests.unit.domain.scoring.test_verdicts import answered, scores
+
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "scoring-rules.md"
+_ROW = re.compile(r"^\| `(\w+)`[^|]* \| (\S+) \| (\S+) \| ", re.MULTILINE)
+LEAVES = {"quit": History.quits, "slashed": History.is_slashed}
+
+
+@vectors_of("group_scores", file="crynux-docs")
+def test_error_reports_rank_by_their_time(vector):
+    (result,) = folded(told_by_times(vector["members"]), CRYNUX_DOCS)[1].results
+    expected = {node(name): score for name, score in vector["expected"].items()}
+    assert {member.node: member.score for member in result.members} == expected
+
+
+@vectors_of("verdicts", file="crynux-docs")
+def test_every_answer_ranks_whatever_the_verdict(vector):
+    names = [str(place) for place, _ in enumerate(vector["seconds"], start=1)]
+    history = answered(*vector["seconds"])
+    history.judges("g", *names, right=vector["right"], wrong=vector["wrong"])
+    assert scores(history, CRYNUX_DOCS) == vector["expected"]
+
+
+@vectors_of("rejoin", file="crynux-docs")
+def test_rejoin_heals_and_keeps_the_pool(vector):
+    history = History().joins("A").scores("A", *vector["scores"]).after(10**7)
+    for late in range(vector["timeouts"]):
+        history.starts(f"late {late}", "A").times_out(f"late {late}")
+    LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
+    made = node_after(history, "A", CRYNUX_DOCS)
+    assert made.pool == bytes(vector["expected"]["pool"])
+    assert reliability_at(made, history.time, CRYNUX_DOCS) == units(vector["expected"]["h"])
+
+
+@vectors_of("least_weight", file="crynux-docs")
+def test_weight_has_no_floor(vector):
+    stake, qos = units(vector["s"]), units(vector["qos"])
+    assert weight_of(UNIT, stake, qos, DOCS_WEIGHTING) == units(vector["weight"])
+
+
+@vectors_of("one_creator", file="crynux-docs")
+def test_kickout_is_not_held_for_one_creator(vector):
+    spread = spread_of([(node("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
+    assert (spread.why_held(CRYNUX_DOCS) is not None) is vector["held"]
+
+
+def test_seed_departs_from_the_letter_where_the_page_says_and_nowhere_else():
+    section = PAGE.read_text("utf-8").partition("## Seed against its letter")[2]
+    rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
+    rules, seed = published("crynux-docs"), published("seed")
+    departures = {name: (seed[name], rules[name]) for name in rules if seed[name] != rules[name]}
+    floors = tuple(f"{one.weight_floor / UNIT:g}" for one in (SEED_WEIGHTING, DOCS_WEIGHTING))
+    assert rows == {**departures, "weight_floor": floors}
+    others = {field.name for field in fields(Weighting)} - {"weight_floor"}
+    assert all(getattr(DOCS_WEIGHTING, name) == getattr(SEED_WEIGHTING, name) for name in others)
+
+
+def test_rules_and_policy_of_the_letter_have_one_name_and_version():
+    policy = policy_named("crynux-docs")
+    assert isinstance(CRYNUX_DOCS, Rules)
+    assert (policy.name, policy.version) == (CRYNUX_DOCS.name, CRYNUX_DOCS.version)
+    assert CRYNUX_DOCS.to_json() != SEED.to_json()
