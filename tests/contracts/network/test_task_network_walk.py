@@ -27,7 +27,7 @@ from tests.support.evm.network import (
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 # As groupOf has them: the standing of a contested group, and where its second group stands.
-CONTESTED, PEER = 2, 12
+CONTESTED, PEER = 2, 14
 WAITING = (Status.CREATED, Status.QUEUED)
 ANSWERED = (Status.SUBMITTED, Status.ERROR_REPORTED)
 EVERY_EVENT = {
