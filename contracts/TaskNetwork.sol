@@ -27,7 +27,7 @@ import {TaskVerdicts} from "./network/TaskVerdicts.sol";
 ///   - network/TaskVerdicts.sol    and judged
 ///   - network/Contests.sol        who is slashed, in the end
 /// Its balance is the sum of all stakes, also of who has left and is not judged yet, of the fees of open tasks, and of what waits to be withdrawn.
-contract TaskNetwork is IKickTarget, Probes, TaskAnswers, TaskVerdicts, Contests, Downloads {
+contract TaskNetwork is IKickTarget, Contests, Probes, TaskAnswers, TaskVerdicts, Downloads {
     /// @param admin_ sets roles and limits
     /// @param dispatcher_ starts tasks
     /// @param treasury_ is credited with slashed stakes and tolls

@@ -11,7 +11,7 @@ abstract contract Contests is Tasks {
     /// @notice The group is not contested, has its second group already, or its window is over.
     error NotContested(bytes32 group);
 
-    /// @notice The second group is not complete, has begun, or asks for something else than the contested one.
+    /// @notice The second group asks for something else than the contested one, or has another size.
     error NotItsLike(bytes32 group, bytes32 second);
 
     /// @notice The second group has not spoken, and may do so up to and with `deadline`.
@@ -19,23 +19,6 @@ abstract contract Contests is Tasks {
 
     /// @notice This result is not what the other group answered.
     error WrongResult(bytes32 group);
-
-    /// @notice Has a group of the dispatcher's own, created and paid like any other, do a contested group's work over
-    /// again. No node of the first is given a task of the second.
-    /// @param groupId as the dispatcher called it
-    function revalidate(bytes32 key, bytes32 groupId) external onlyDispatcher {
-        bytes32 secondKey = keyOf(msg.sender, groupId);
-        (Group storage group, Group storage second) = (_groups[key], _groups[secondKey]);
-        if (group.standing != GroupStanding.Contested || group.peer != 0) revert NotContested(key);
-        if (block.timestamp > _windowEnd(group)) revert NotContested(key);
-        bool fits = second.standing == GroupStanding.Open && second.latestDeadline == 0;
-        fits = fits && second.created == second.size;
-        if (!fits || second.orderHash != group.orderHash || second.size != group.size) {
-            revert NotItsLike(key, secondKey);
-        }
-        (group.peer, second.peer, second.isSecond) = (secondKey, key, true);
-        emit GroupRevalidates(key, secondKey);
-    }
 
     /// @notice Ends a contest: by what the other group answered, or, when the window is over, without slashing anybody.
     /// A first group is held to the second one's answer, whichever side gave it; a second group's own minority is
@@ -67,6 +50,16 @@ abstract contract Contests is Tasks {
     /// @param result hash of the result, 0 = the task cannot be run
     function answerOf(bytes32 group, bytes32 result) public pure returns (bytes32) {
         return result == 0 ? bytes32(0) : keccak256(abi.encode(group, result));
+    }
+
+    /// @dev The second group of a contest is ordered, and not started yet: starts refuse the nodes of the first.
+    function _revalidate(bytes32 key, bytes32 secondKey) internal {
+        (Group storage group, Group storage second) = (_groups[key], _groups[secondKey]);
+        if (group.standing != GroupStanding.Contested || group.peer != 0) revert NotContested(key);
+        if (block.timestamp > _windowEnd(group)) revert NotContested(key);
+        if (second.orderHash != group.orderHash || second.size != group.size) revert NotItsLike(key, secondKey);
+        (group.peer, second.peer, second.isSecond) = (secondKey, key, true);
+        emit GroupRevalidates(key, secondKey);
     }
 
     function _windowEnd(Group storage group) private view returns (uint256) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
+import {Contests} from "./Contests.sol";
 import {TaskOrders} from "./TaskOrders.sol";
 import {TaskStarts} from "./TaskStarts.sol";
 
@@ -8,7 +9,7 @@ import {TaskStarts} from "./TaskStarts.sol";
 /// @notice A node that nobody draws has no score. So the dispatcher may order a task of its own and give it to the node
 /// in the same transaction: nobody else can be given it, and no other task has to wait for it. It is paid out of the
 /// dispatcher's purse (fund), where the refund comes back to, and is judged like any other task.
-abstract contract Probes is TaskOrders, TaskStarts {
+abstract contract Probes is TaskOrders, TaskStarts, Contests {
     /// @notice The dispatcher ordered `task`, and those after it, for these nodes: a group where they are several. Said
     /// after their TaskCreated and TaskStarted.
     event ProbeStarted(bytes32 indexed task, address[] nodes);
@@ -16,11 +17,16 @@ abstract contract Probes is TaskOrders, TaskStarts {
     /// @notice The dispatcher's purse holds less than the fees.
     error PurseTooSmall(uint256 held, uint256 fees);
 
-    /// @notice Creates a task for each of the nodes and starts it there, or does nothing at all.
+    /// @notice Creates a task for each of the nodes and starts it there, or does nothing at all. With `contested` the tasks
+    /// are the second group of a contest: they do its work over again, and no node of the first has a part in them.
     /// @param order the id is the first task's; those of the others follow it as numbers. The group's size is 0 for one
     /// node, else their number
     /// @param fee of each task, wei
-    function probe(Order calldata order, uint256 fee, address[] calldata nodes) external onlyDispatcher {
+    /// @param contested the contested group whose work this is; 0 = none, a system task
+    function probe(Order calldata order, uint256 fee, address[] calldata nodes, bytes32 contested)
+        external
+        onlyDispatcher
+    {
         uint256 fees = fee * nodes.length;
         uint256 held = withdrawable[msg.sender];
         if (held < fees) revert PurseTooSmall(held, fees);
@@ -32,6 +38,7 @@ abstract contract Probes is TaskOrders, TaskStarts {
         for (uint256 i = 0; i < nodes.length; ++i) {
             _create(order, bytes32(uint256(order.id) + i), fee);
         }
+        if (contested != 0) _revalidate(contested, keyOf(msg.sender, order.groupId));
         for (uint256 i = 0; i < nodes.length; ++i) {
             _start(keyOf(msg.sender, bytes32(uint256(order.id) + i)), nodes[i]);
         }
