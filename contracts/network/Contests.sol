@@ -11,7 +11,7 @@ abstract contract Contests is Tasks {
     /// @notice The group is not contested, has its second group already, or its window is over.
     error NotContested(bytes32 group);
 
-    /// @notice The second group asks for something else than the contested one, or has another size.
+    /// @notice The second group asks for something else than the contested one, has another size, or was there before.
     error NotItsLike(bytes32 group, bytes32 second);
 
     /// @notice The second group has not spoken, and may do so up to and with `deadline`.
@@ -52,12 +52,14 @@ abstract contract Contests is Tasks {
         return result == 0 ? bytes32(0) : keccak256(abi.encode(group, result));
     }
 
-    /// @dev The second group of a contest is ordered, and not started yet: starts refuse the nodes of the first.
-    function _revalidate(bytes32 key, bytes32 secondKey) internal {
+    /// @dev Before the second group is started: the start refuses the nodes of the first.
+    /// @param created how many of its tasks this call has created: all, so that none has begun before
+    function _revalidate(bytes32 key, bytes32 secondKey, uint256 created) internal {
         (Group storage group, Group storage second) = (_groups[key], _groups[secondKey]);
         if (group.standing != GroupStanding.Contested || group.peer != 0) revert NotContested(key);
         if (block.timestamp > _windowEnd(group)) revert NotContested(key);
-        if (second.orderHash != group.orderHash || second.size != group.size) revert NotItsLike(key, secondKey);
+        bool fits = second.orderHash == group.orderHash && second.size == group.size && created == group.size;
+        if (!fits) revert NotItsLike(key, secondKey);
         (group.peer, second.peer, second.isSecond) = (secondKey, key, true);
         emit GroupRevalidates(key, secondKey);
     }

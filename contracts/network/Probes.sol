@@ -5,10 +5,11 @@ import {Contests} from "./Contests.sol";
 import {TaskOrders} from "./TaskOrders.sol";
 import {TaskStarts} from "./TaskStarts.sol";
 
-/// @title System tasks
-/// @notice A node that nobody draws has no score. So the dispatcher may order a task of its own and give it to the node
-/// in the same transaction: nobody else can be given it, and no other task has to wait for it. It is paid out of the
-/// dispatcher's purse (fund), where the refund comes back to, and is judged like any other task.
+/// @title System tasks and second groups
+/// @notice A node that nobody draws has no score, and a contest needs a second group. So the dispatcher may order tasks of
+/// its own and give them to nodes in the same transaction: nobody else can be given them, and no other task has to wait
+/// for them. They are paid out of the dispatcher's purse (fund), where the refund comes back to, and are judged like any
+/// other task.
 abstract contract Probes is TaskOrders, TaskStarts, Contests {
     /// @notice The dispatcher ordered `task`, and those after it, for these nodes: a group where they are several. Said
     /// after their TaskCreated and TaskStarted.
@@ -38,7 +39,7 @@ abstract contract Probes is TaskOrders, TaskStarts, Contests {
         for (uint256 i = 0; i < nodes.length; ++i) {
             _create(order, bytes32(uint256(order.id) + i), fee);
         }
-        if (contested != 0) _revalidate(contested, keyOf(msg.sender, order.groupId));
+        if (contested != 0) _revalidate(contested, keyOf(msg.sender, order.groupId), nodes.length);
         for (uint256 i = 0; i < nodes.length; ++i) {
             _start(keyOf(msg.sender, bytes32(uint256(order.id) + i)), nodes[i]);
         }

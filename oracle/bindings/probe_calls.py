@@ -49,7 +49,7 @@ def probe_call(order: ProbeOrder, window: int, nodes: Sequence[Address], version
         order.size,
         order.timeout,
     )
-    return call_input(CONTRACT, "probe", told, order.fee, list(nodes))
+    return call_input(CONTRACT, "probe", told, order.fee, list(nodes), bytes(_WORD))
 
 
 def probe_nodes(calldata: str) -> tuple[Address, ...]:

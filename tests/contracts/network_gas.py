@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.support.evm.anvil import anvil  # noqa: E402
 from tests.support.evm.chain import Chain, Receipt  # noqa: E402
+from tests.support.evm.contests import created_by, order_second  # noqa: E402
 from tests.support.evm.network import ETHER, Network, answer_of, word  # noqa: E402
 
 KEPT = ROOT / "tests" / "contracts" / "network_gas.json"
@@ -29,7 +30,6 @@ class Meter:
     def __init__(self, chain: Chain) -> None:
         self.network = Network.deployed(chain)
         self.found: dict[str, int] = {}
-        self.contested = b""
         self._groups = 0
 
     def weigh(self, name: str, receipt: Receipt) -> Receipt:
@@ -61,40 +61,45 @@ class Meter:
         network.chain.later(301)
         self.weigh("timeOutTask", network.time_out(late))
 
-    def created(self, name: str, creator: str = "", **wanted: Any) -> bytes:
+    def created(self, name: str, **wanted: Any) -> bytes:
         network = self.network
         call = network.does.createTask(network.order(**wanted))
-        receipt = network.by(creator or network.creator, call, ETHER)
+        receipt = network.by(network.creator, call, ETHER)
         self.weigh(name, receipt)
         return bytes(receipt.only("TaskCreated")["task"])
 
-    def grouped(self, nodes: list[str], results: str, creator: str = "") -> tuple[bytes, Any]:
-        """A group up to its comparison; its name as the creator has it, and its tasks."""
+    def grouped(self, nodes: list[str], results: str) -> tuple[bytes, Any]:
+        """A group up to its comparison; its key, and its tasks."""
         network, self._groups = self.network, self._groups + 1
-        name, who = word(10_000 + self._groups), creator or network.creator
+        name = word(10_000 + self._groups)
         wanted = {"group": name, "group_size": SIZE}
-        first = self.created("createTask, first of a group", who, **wanted)
-        rest = [self.created("createTask, of a group", who, **wanted) for _ in nodes[1:]]
+        first = self.created("createTask, first of a group", **wanted)
+        rest = [self.created("createTask, of a group", **wanted) for _ in nodes[1:]]
         tasks = [first, *rest]
-        if creator:
-            key = self.contested
-            linked = network.by(creator, network.does.revalidate(key, name))
-            self.weigh("revalidate", linked)
-        self.played(tasks, nodes, results, network.key(who, name))
-        compared = network.by(who, network.does.validateGroup(name, tasks))
-        kind = "unanimous" if len(set(results)) == 1 else "contested"
-        self.weigh(f"validateGroup, three, {kind}", compared)
-        return network.key(who, name), tasks
-
-    def played(self, tasks: list[bytes], nodes: list[str], results: str, key: bytes) -> None:
-        network = self.network
         for task, node in zip(tasks, nodes, strict=True):
             self.weigh("startTask, of a group", network.start(task, node))
-        for task, node, result in zip(tasks, nodes, results, strict=True):
+        self.played(network.creator, name, dict(zip(tasks, nodes, strict=True)), results)
+        return network.key(network.creator, name), tasks
+
+    def second(self, contested: bytes, nodes: list[str], results: str) -> None:
+        """The second group of a contest, up to its comparison."""
+        network, name = self.network, word(30_000)
+        ordered = order_second(network, contested, name, nodes)
+        self.weigh("probe, second group of three", ordered)
+        runs = dict(zip(created_by(ordered), nodes, strict=True))
+        self.played(network.dispatcher, name, runs, results)
+
+    def played(self, creator: str, name: bytes, runs: dict[bytes, str], results: str) -> None:
+        """The group's nodes commit and reveal, and its creator has it compared."""
+        network, key = self.network, self.network.key(creator, name)
+        for (task, node), result in zip(runs.items(), results, strict=True):
             committed = network.commit(task, node, answer_of(key, ord(result)))
             self.weigh("commitAnswer", committed)
-        for task in tasks:
+        for task in runs:
             self.weigh("revealAnswer", network.reveal(task))
+        compared = network.by(creator, network.does.validateGroup(name, list(runs)))
+        kind = "unanimous" if len(set(results)) == 1 else "contested"
+        self.weigh(f"validateGroup, three, {kind}", compared)
 
     def at_once(self) -> None:
         """A group that a draw starts whole; its nodes are silent."""
@@ -112,9 +117,9 @@ class Meter:
 
     def trial(self) -> None:
         network = self.network
-        self.contested, tasks = self.grouped(network.nodes[:3], "AAB")
-        self.grouped(network.nodes[3:], "AAA", network.dispatcher)
-        call = network.does.settleContest(self.contested, tasks, word(ord("A")))
+        contested, tasks = self.grouped(network.nodes[:3], "AAB")
+        self.second(contested, network.nodes[3:6], "AAA")
+        call = network.does.settleContest(contested, tasks, word(ord("A")))
         self.weigh("settleContest, one slashed", network.by(network.admin, call))
 
     def leaves(self) -> None:

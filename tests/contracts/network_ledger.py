@@ -48,7 +48,7 @@ class Ledger:
 
     def read(self, receipt: Receipt) -> None:
         for said in receipt.events:
-            if said.event in ("NodeContested", "NodeCleared", "AnswerShownLate"):
+            if said.event in ("NodeContested", "NodeCleared", "AnswerShownLate", "ProbeStarted"):
                 continue
             if "task" in said.args:
                 self._task(said.event, said.args)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.contests import IN, OUT, WINDOW
+from tests.support.evm.contests import IN, OUT, WINDOW, created_by, order_second
 from tests.support.evm.groups import GROUP, compare, ends, members
 from tests.support.evm.network import (
     ETHER,
@@ -41,13 +41,16 @@ def hide(network: Network, answers: str, hidden: str, group: bytes = GROUP) -> l
     first = group != GROUP
     nodes = network.nodes[len(answers) :] if first else network.nodes
     creator = network.dispatcher if first else network.creator
-    tasks = members(network, len(answers), group=group, creator=creator)
     if first:
-        key = network.key(network.creator, GROUP)
-        network.by(network.dispatcher, network.does.revalidate(key, group))
+        contested = network.key(network.creator, GROUP)
+        judges = nodes[: len(answers)]
+        tasks = created_by(order_second(network, contested, group, judges))
+    else:
+        tasks = members(network, len(answers), group=group, creator=creator)
     key = network.key(creator, group)
     for task, node, letter in zip(tasks, nodes, answers, strict=False):
-        network.start(task, node)
+        if not first:
+            network.start(task, node)
         network.commit(task, node, answer_of(key, ord(letter) if letter != "e" else 0))
     for task, does in zip(tasks, hidden, strict=True):
         if does != "x":

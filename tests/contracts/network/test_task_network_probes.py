@@ -30,7 +30,7 @@ def probe(network: Network, nodes: list[str], fee: int = FEE, sender: str = "") 
     size = len(nodes)
     group = (NAME, size) if size > 1 else (NOTHING, 0)
     order = network.order(id=NAME, group=group[0], group_size=group[1])
-    network.by(sender or network.dispatcher, network.does.probe(order, fee, nodes))
+    network.by(sender or network.dispatcher, network.does.probe(order, fee, nodes, NOTHING))
     ids = [word((1 << 40) + place) for place in range(size)]
     return [network.key(network.dispatcher, each) for each in ids]
 

@@ -5,8 +5,28 @@ from typing import Any
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.contests import IN, OUT, SECOND, WINDOW, Group, second_of, standings
-from tests.support.evm.network import MIN_STAKE, TIMEOUT, TOLL, Network, Standing, answer_of, word
+from tests.support.evm.contests import (
+    IN,
+    OUT,
+    SECOND,
+    WINDOW,
+    Group,
+    order_second,
+    second_of,
+    standings,
+)
+from tests.support.evm.network import (
+    ETHER,
+    MIN_STAKE,
+    NOTHING,
+    TIMEOUT,
+    TOLL,
+    Network,
+    Standing,
+    Status,
+    answer_of,
+    word,
+)
 
 pytestmark = pytest.mark.evm
 
@@ -35,35 +55,76 @@ def first(network: Network) -> Group:
 
 def test_a_second_group_has_other_nodes(network: Network, first: Group):
     first.play("AAB")
-    second = second_of(first)
     for node in first.nodes:
         with pytest.raises(RevertedError, match="TookPart"):
-            network.start(second.tasks[0], node)
-    network.start(second.tasks[0], second.nodes[0])
+            order_second(network, first.key, SECOND, [*network.nodes[3:5], node])
+    second = second_of(first)
+    assert [network.status(task) for task in second.tasks] == [Status.STARTED] * 3
+    assert network.owed(network.dispatcher) == 3 * 3 * ETHER
 
 
-@pytest.mark.parametrize("wrong", ["order", "size", "incomplete", "begun", "stranger"])
+@pytest.mark.parametrize("wrong", ["order", "size", "alone"])
 def test_a_second_group_is_like_the_first(network: Network, first: Group, wrong: str):
     first.play("AAB")
-    like: dict[str, Any] = {"creator": network.dispatcher, "group": SECOND, "group_size": 3}
-    like |= {"order": {"timeout": TIMEOUT + 1}, "size": {"group_size": 2}}.get(wrong, {})
-    size = like["group_size"] - (wrong == "incomplete")
-    tasks = [network.create(**like) for _ in range(size)]
-    if wrong == "begun":
-        network.start(tasks[0], network.nodes[0])
-    sender = network.creator if wrong == "stranger" else network.dispatcher
-    error = "NotDispatcher" if wrong == "stranger" else "NotItsLike"
-    with pytest.raises(RevertedError, match=error):
-        network.by(sender, network.does.revalidate(first.key, SECOND))
+    like: dict[str, Any] = {"order": {"timeout": TIMEOUT + 1}}.get(wrong, {})
+    like |= {"group": NOTHING, "group_size": 0} if wrong == "alone" else {}
+    nodes = network.nodes[3 : {"size": 5, "alone": 4}.get(wrong, 6)]
+    with pytest.raises(RevertedError, match="NotItsLike"):
+        order_second(network, first.key, SECOND, nodes, **like)
+
+
+@pytest.mark.parametrize("state", ["waits", "runs with the first group's nodes", "cancelled"])
+def test_a_group_that_was_there_before_is_no_second_group(
+    network: Network, first: Group, state: str
+):
+    """Else nodes of the first group could be their own judges: linked after their start."""
+    first.play("AAB")
+    before = Group(network, network.dispatcher, SECOND, first.nodes)
+    if state == "cancelled":
+        network.by(network.dispatcher, network.does.cancelGroup(before.tasks))
+    elif state != "waits":
+        for task, node in zip(before.tasks, before.nodes, strict=True):
+            network.start(task, node)
+    for nodes in ([], network.nodes[3:6]):
+        refusal = "GroupFull|GroupClosed" if nodes else "NotItsLike"
+        with pytest.raises(RevertedError, match=refusal):
+            order_second(network, first.key, SECOND, nodes, group_size=3)
+
+
+def test_a_second_group_that_lacks_a_task_is_refused(network: Network, first: Group):
+    first.play("AAB")
+    with pytest.raises(RevertedError, match="NotItsLike"):
+        order_second(network, first.key, SECOND, network.nodes[3:5], group_size=3)
+
+
+def test_a_second_group_is_ordered_by_the_dispatcher_within_the_window(
+    network: Network, first: Group
+):
+    first.play("AAB")
+    order = network.order(group=SECOND, group_size=3)
+    call = network.does.probe(order, ETHER, network.nodes[3:6], first.key)
+    with pytest.raises(RevertedError, match="NotDispatcher"):
+        network.by(network.creator, call)
+    network.chain.later(WINDOW + 1)
+    with pytest.raises(RevertedError, match="NotContested"):
+        order_second(network, first.key, SECOND, network.nodes[3:6])
 
 
 def test_a_group_has_one_second_group_and_that_has_none(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("AAB")
-    Group(network, network.dispatcher, word(3), [])
+    held = network.owed(network.dispatcher)
     for key in (first.key, network.key(network.dispatcher, SECOND)):
         with pytest.raises(RevertedError, match="NotContested"):
-            network.by(network.dispatcher, network.does.revalidate(key, word(3)))
+            order_second(network, key, word(3), network.nodes[3:6])
+    # What is refused leaves the purse as it was, but for what filled it.
+    assert network.owed(network.dispatcher) == held + 2 * 3 * ETHER
+
+
+def test_a_group_that_agrees_takes_no_second_group(network: Network, first: Group):
+    first.play("AAA")
+    with pytest.raises(RevertedError, match="NotContested"):
+        order_second(network, first.key, SECOND, network.nodes[3:6])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +167,6 @@ def test_a_lazy_second_group_cannot_copy_what_the_first_has_shown(network: Netwo
     second = second_of(first)
     shown = answer_of(first.key, ord("L"))
     for task, node in zip(second.tasks, second.nodes, strict=True):
-        network.start(task, node)
         network.commit(task, node, shown)
     for task in second.tasks:
         network.reveal(task)
@@ -134,7 +194,6 @@ def test_a_second_group_that_nobody_compares_slashes_nobody(network: Network, fi
     first.play("AAB")
     second = second_of(first)
     for task, node in zip(second.tasks, second.nodes, strict=True):
-        network.start(task, node)
         network.commit(task, node, answer_of(second.key, ord("A")))
     with pytest.raises(RevertedError, match="ContestOpen"):
         first.settle(ord("A"))

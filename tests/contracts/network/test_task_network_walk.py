@@ -34,7 +34,7 @@ EVERY_EVENT = {
     *("NodeJoined", "NodeStakeChanged", "NodePaused", "NodeResumed", "NodeQuit", "NodeSlashed"),
     *("NodeKickedOut", "TaskCreated", "TaskQueued", "TaskStarted", "TaskSubmitted"),
     *("TaskCommitted", "TaskRevealed", "TaskErrorRevealed", "NodeContested", "NodeCleared"),
-    *("GroupRevalidates", "StakeReturned", "AnswerShownLate"),
+    *("GroupRevalidates", "ProbeStarted", "StakeReturned", "AnswerShownLate"),
     *("TaskErrorReported", "TaskValidated", "GroupValidated", "TaskSucceeded", "TaskRefunded"),
     *("TaskInvalidated", "TaskAborted", "TaskTimedOut", "Credited", "Withdrawn"),
 }
@@ -157,8 +157,24 @@ class Walk:
     def revalidate(self) -> None:
         for key, tasks in self.contested():
             if not any(self.does.groupOf(key).call()[PEER]):
-                second = self.order(self.network.dispatcher, len(tasks))
-                self.step(self.network.dispatcher, self.does.revalidate(key, second))
+                self.order_second(key, len(tasks))
+
+    def order_second(self, contested: bytes, size: int) -> None:
+        """Out of the purse, for whoever is free; now and then for a node of the first group."""
+        self.groups += 1
+        dispatcher, first = self.network.dispatcher, {*self.ledger.groups[contested]}
+        busy = {self.ledger.runs[task] for task in self.ledger.at(Status.STARTED)}
+        if self.chance.random() < 0.9:
+            busy |= {self.ledger.runs[task] for task in first if task in self.ledger.runs}
+        nodes = sorted(set(self.ledger.members()) - busy)[:size]
+        order = self.network.order(
+            id=word(self.created + 1), major=1, group=word(self.groups), group_size=size
+        )
+        self.created += size
+        fee = TOLL + self.chance.randrange(4)
+        self.step(self.network.admin, self.does.fund(dispatcher), size * fee)
+        if self.step(dispatcher, self.does.probe(order, fee, nodes, contested)):
+            self.ledger.owed[dispatcher] -= size * fee
 
     def settle(self) -> None:
         for key, tasks in self.contested():
