@@ -52,6 +52,7 @@ def work_of(indexer: Indexer, **app: Any) -> DaemonSteps:
     """The daemon's turns, over what these need of an app."""
     app |= {"chain": indexer.source, "store": indexer.store, "folder": indexer.folder}
     app |= {"feed_client": lambda _name: None}
+    app |= {"config": SimpleNamespace(oracle=SimpleNamespace(level="soft"))}
     known: Any = SimpleNamespace(**app)
     work = DaemonSteps(known, 1, DaemonHealth(JobLiveness(time.monotonic)), ingest=indexer.ingest)
     work.integrity.scope_backfill.is_sound = True

@@ -32,7 +32,11 @@ def told(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
 
 @pytest.fixture
 def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A configuration whose first endpoint was found out by `run --once`."""
+    """A configuration whose first endpoint was found out by `run --once`.
+
+    Two providers are left: with one of them alone no block would be confirmed as final.
+    """
+    busy.serve()
     change(busy)
     path = config(busy, tmp_path)
     code, said = told(capsys, "run", "--once", "--config", str(path))
