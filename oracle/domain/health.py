@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Severity(IntEnum):
-    """How bad a condition is; the number is the exit code of `status`."""
+    """The severity of a condition; the number is the exit code of `status`."""
 
     WELL = 0
     ATTENTION = 1
@@ -21,23 +21,27 @@ _ATTENTION, _DOWN = Severity.ATTENTION, Severity.DOWN
 
 
 class Condition(Enum):
-    """Something wrong: severity, what is the case (for anybody to read), and what to do.
+    """A condition of the daemon: its severity, a public title, and the operator's action.
 
-    The texts hold no name of an endpoint, an account or a folder: a `HealthFinding` does.
+    Titles and actions name no endpoint, account or folder; the detail of a `HealthFinding` may.
     """
 
-    # What keeps everything from going on.
-    HALTED = (_DOWN, "Halted: nothing is folded or sent", "`qos-oracle halt list`")
-    REFUSED = (_DOWN, "A block is refused", "`qos-oracle resync refusal`")
+    # Conditions that stop all work.
+    HALTED = (_DOWN, "Halted: nothing is folded, signed or sent", "`qos-oracle halt list`")
+    REFUSED = (
+        _DOWN,
+        "A block was refused, and indexing has stopped there",
+        "`qos-oracle resync refusal`",
+    )
     NO_ENDPOINT = (_DOWN, "No endpoint answers", "`qos-oracle endpoint probe`")
     STALLED = (
         _DOWN,
         "No endpoint shows a new block",
-        "if the chain itself goes on, name another endpoint",
+        "if the chain itself goes on, add another endpoint",
     )
-    DAEMON_SILENT = (_DOWN, "The daemon has stopped reporting", "look at its log; restart it")
-    LOOP_STUCK = (_DOWN, "A loop of the daemon does not turn", "look at its log; restart it")
-    GAP = (_DOWN, "A block was never read", "`qos-oracle resync gaps`")
+    DAEMON_SILENT = (_DOWN, "The daemon has stopped reporting", "check its log; restart it")
+    LOOP_STUCK = (_DOWN, "A loop of the daemon is stuck", "check its log; restart it")
+    GAP = (_DOWN, "A block is missing from the index", "`qos-oracle resync gaps`")
     # The index.
     BEHIND = (
         _ATTENTION,
@@ -47,59 +51,63 @@ class Condition(Enum):
     OLD_HEAD = (
         _ATTENTION,
         "The newest block is old by this machine's clock",
-        "look at the chain, the endpoints and the clock",
+        "check the chain, the endpoints and the clock",
     )
-    FORK_IN_DOUBT = (_ATTENTION, "A fork is reported by one endpoint alone", "wait for a second")
+    FORK_IN_DOUBT = (
+        _ATTENTION,
+        "A fork is reported by one provider only",
+        "wait for a second provider to confirm it",
+    )
     ENDPOINTS_DISAGREE = (
         _ATTENTION,
         "Endpoints contradict each other",
-        "take the one that is wrong out of [chain] endpoints, or name a third",
+        "remove the wrong one from [chain] endpoints, or add a third",
     )
     PROVEN_WRONG = (
         _ATTENTION,
-        "An endpoint was proven wrong",
-        "`qos-oracle endpoint readmit` lets it in again",
+        "An endpoint was proven wrong and is no longer used",
+        "replace it, or repair it and run `qos-oracle endpoint readmit`",
     )
-    UNPROVEN = (_ATTENTION, "Something stored is not proven", "name another endpoint, or wait")
+    UNPROVEN = (_ATTENTION, "Some stored data is not proven", "add another endpoint, or wait")
     STATE_DIFFERS = (
         _ATTENTION,
-        "The state is not what its logs fold to, and nothing is published",
+        "The state differs from a fold of its logs; nothing is published",
         "`qos-oracle resync verify --half state`",
     )
     PROOF_MISSING = (
         _ATTENTION,
-        "A proof is missing, and nothing is derived from its blocks meanwhile",
-        "name an endpoint that serves the proof",
+        "A proof is missing; until it is there, nothing is derived from its blocks",
+        "add an endpoint that serves the proof",
     )
     WAITING_WITNESS = (
         _ATTENTION,
-        "Final blocks wait for a second witness",
-        "name an endpoint of another provider",
+        "No second provider confirms the final blocks",
+        "restore the other provider, or add one",
     )
     UNAUDITED = (
         _ATTENTION,
-        "Blocks of an endpoint that was proven wrong are not audited",
-        "name another endpoint",
+        "Blocks read from an endpoint that was proven wrong are not audited yet",
+        "add another endpoint",
     )
     # The feed.
     FEED_FAULT = (
         _ATTENTION,
-        "The feed contradicts itself, and nothing is published",
+        "The feed has an open fault; nothing is published",
         "`qos-oracle feed faults`",
     )
-    FEED_SILENT = (_ATTENTION, "The feed has no new row", "look at the relay")
+    FEED_SILENT = (_ATTENTION, "The feed has no new rows", "check the relay")
     # What is sent.
     REPORT_LATE = (_ATTENTION, "The last report is late", "`qos-oracle outbox list`")
-    HELD = (_ATTENTION, "A report waits", "`qos-oracle report show`")
+    HELD = (_ATTENTION, "A report is held", "`qos-oracle report show`")
     PAUSED = (_ATTENTION, "The contract is paused", "`qos-oracle contract show`")
-    PAUSED_SENDER = (_ATTENTION, "A sender is paused", "`qos-oracle outbox list`")
-    SENDER_FUNDS = (_ATTENTION, "A sender has too little ether", "send ether to the sender")
+    PAUSED_SENDER = (_ATTENTION, "A sender account is paused", "`qos-oracle outbox list`")
+    SENDER_FUNDS = (_ATTENTION, "A sender account has too little ether", "send ether to it")
     # The process.
-    STEP_FAILING = (_ATTENTION, "A loop of the daemon fails", "look at its log")
+    STEP_FAILING = (_ATTENTION, "A loop of the daemon keeps failing", "check its log")
     LOW_DISK = (_ATTENTION, "The database's disk is nearly full", "free space on the disk")
     LEASE_WAIT = (_ATTENTION, "The daemon waits for the lease", "wait, or stop the other process")
-    NO_LEADER = (_ATTENTION, "No daemon works on this database", "start `qos-oracle run`")
-    LAST_EXIT = (_ATTENTION, "The last daemon ended with a failure", "mend what the reason names")
+    NO_LEADER = (_ATTENTION, "No daemon runs on this database", "start `qos-oracle run`")
+    LAST_EXIT = (_ATTENTION, "The last daemon ended with a failure", "fix the cause in its reason")
 
     def __init__(self, severity: Severity, title: str, action: str) -> None:
         self.severity = severity
@@ -133,7 +141,7 @@ class HealthFinding(NamedTuple):
 
 
 class HealthReport(NamedTuple):
-    """Everything that is wrong now; nothing: the daemon is well."""
+    """All findings that hold now; an empty report means that the daemon is healthy."""
 
     findings: tuple[HealthFinding, ...] = ()
 

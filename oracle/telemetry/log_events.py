@@ -35,14 +35,14 @@ LOG_EVENTS: Mapping[str, str] = {
     "finalized_tag_went_back": "For a long time no endpoint showed a block as high as our final "
     "one: the heads are taken as they are shown.",
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
-    "holder_gone": "The process that held the lease is gone, or did not renew it for 30 s: it was "
-    "taken.",
-    "heartbeat_not_delivered": "A target of `[[notify]]` did not take a heartbeat: which one and "
-    "why. The next one comes in its time.",
-    "health_not_reported": "What ended the daemon could not be written to the database, and why: "
-    "`status` shows the last report in its place.",
-    "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) took no message: readiness "
-    "and the watchdog's keep-alive are not reported. With `WatchdogSec` it ends the daemon.",
+    "holder_gone": "The process that held the lease has ended, or did not renew it for 30 s; this "
+    "process took the lease over.",
+    "heartbeat_not_delivered": "A heartbeat could not be delivered to a target of `[[notify]]`, "
+    "and why. It is not sent again; the next one follows after `heartbeat_seconds`.",
+    "health_not_reported": "The cause of the daemon's exit could not be written to the database, "
+    "and why. `status` shows the last health report instead.",
+    "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) accepted no message, so "
+    "readiness and keep-alives are not reported. With `WatchdogSec`, systemd restarts the daemon.",
     "http_fault": "Something unexpected failed in a listener's loop; told at the 1st, 2nd, 4th, "
     "8th ….",
     "kickout_needs_review": "A kickout went out, and what it rested on left the chain.",
@@ -85,8 +85,9 @@ LOG_EVENTS: Mapping[str, str] = {
     "events_not_read": "Streams of events wait, as the database could not be read: why.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
     "dispatches, epoch of the lease.",
-    "state_mismatch": "Rows of the state are not what the stored logs fold to: which. Nothing is "
-    "reported, started or kicked out until `resync rebuild`, or a comparison that finds none.",
+    "state_mismatch": "Rows of the state differ from a fold of the stored logs; `reason` names "
+    "them. Nothing is reported, started or kicked out until `resync rebuild`, or until a "
+    "comparison finds no difference.",
     "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "
     "not sent any more.",
     "step_completed": "A step of the daemon did something: what it did, and the facts of it.",
