@@ -61,10 +61,13 @@ class ChainReader(Protocol):
         """
         ...
 
-    def witness(self, number: int, than: str | None = None) -> Sequence[Witness]:
+    def witness(
+        self, number: int, than: str | None = None, *, spares_slow: bool = False
+    ) -> Sequence[Witness]:
         """Ask every endpoint but `than` which block is at this height; who is silent is left out.
 
-        One whose head is below the height is no witness of it.
+        One whose head is below the height is no witness of it. `spares_slow`: endpoints that were
+        slow of late are left out, as for a comparison that is made again and again.
         """
         ...
 

@@ -193,17 +193,24 @@ class ChainSource:
         part = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
         return self._windows.verified(part, level, endpoint, than)
 
-    def witness(self, number: int, than: str | None = None) -> list[Witness]:
+    def witness(
+        self, number: int, than: str | None = None, *, spares_slow: bool = False
+    ) -> list[Witness]:
         """See chain.protocols."""
-        return self._witnesses.all(number, than)
+        return self._witnesses.all(number, than, spares_slow=spares_slow)
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
         """Return an endpoint of another provider, and its block at this height; None: no answer.
 
-        The endpoints are asked in turn until one answers; a silent one is left alone for a minute.
+        The endpoints are asked in turn until one answers. A silent one is left alone for a minute
+        or longer, and one that took over two seconds for thirty times as long as it took.
         Where there is one provider, another endpoint of it is asked.
         """
         return self._witnesses.second(number, than)
+
+    def wait_for_slow_witnesses(self) -> None:
+        """Ask slow endpoints each time in `second`, as where nothing else waits meanwhile."""
+        self._witnesses.is_patient = True
 
     def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
         """See `Windows.is_linked`."""

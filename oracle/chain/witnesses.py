@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.responses import FullHeaderResponse, block_ref
 from oracle.rpc.rpc_errors import RpcError
@@ -15,6 +16,11 @@ from oracle.rpc.rpc_errors import RpcError
 # hangs would cost as much with every window.
 _WITHIN_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0
+# An endpoint that took longer is slow: its block counts, and it is left alone for so many times as
+# long. At most so many seconds: it is asked again before `/readyz` fails for the want of it.
+_SLOW_SECONDS = 2.0
+_SLOW_FACTOR = 30.0
+_LONGEST_BACKOFF_SECONDS = 240.0
 
 
 class Witness(NamedTuple):
@@ -35,21 +41,30 @@ class Witnesses:
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
         self._clock = clock
-        # Who gave no answer in time, and until when nobody waits for it again.
+        # Until when an endpoint that was silent or slow is not asked again, by its name.
         self._backoff: dict[str, float] = {}
+        # Until when a routine comparison passes it by: longer, so that a confirmation is first.
+        self._spared: dict[str, float] = {}
+        # Whether slow endpoints are asked each time: nothing else waits meanwhile.
+        self.is_patient = False
 
-    def all(self, number: int, than: str | None) -> list[Witness]:
+    def all(self, number: int, than: str | None, *, spares_slow: bool = False) -> list[Witness]:
         """See `Source.witness`."""
         found = []
         unasked = {than, *self._endpoints.quarantined()}
+        if spares_slow and len(self._endpoints) > 1:
+            unasked |= {each.name for each in self._endpoints if self._is_spared(each)}
         for endpoint in self._endpoints:
             if endpoint.name in unasked:
                 continue
+            began = self._clock()
             try:
                 self._endpoints.prove(endpoint)
                 head, block = endpoint.headers(["latest", number])
             except RpcError:
                 continue
+            finally:
+                self._spare_slow(endpoint, self._clock() - began)
             if head is not None:
                 found.append(Witness(endpoint.name, block, head))
         return found
@@ -63,19 +78,48 @@ class Witnesses:
                 continue
             if now < self._backoff.get(endpoint.name, now):
                 continue
+            began = self._clock()
             try:
-                self._endpoints.prove(endpoint)
-                params = [hex(number), False]
-                answer = endpoint.client.call(
-                    "eth_getBlockByNumber",
-                    params,
-                    FullHeaderResponse,
-                    timeout_seconds=_WITHIN_SECONDS,
-                )
-                block = None if answer is None else block_ref(endpoint.name, answer)
+                block = self._header(endpoint, number)
             except RpcError:
-                self._backoff[endpoint.name] = self._clock() + _BACKOFF_SECONDS
+                seconds = max(_BACKOFF_SECONDS, _backoff_seconds(self._clock() - began))
+                self._leave_alone(endpoint, seconds)
                 continue
+            took = self._clock() - began
+            if took > _SLOW_SECONDS and not self.is_patient:
+                self._leave_alone(endpoint, _backoff_seconds(took))
             if block is not None and block.number == number:
                 return endpoint.name, block
         return None
+
+    def _leave_alone(self, endpoint: Endpoint, seconds: float) -> None:
+        """Ask the endpoint for no second opinion for so long."""
+        self._backoff[endpoint.name] = self._clock() + seconds
+        self._spared[endpoint.name] = self._clock() + 2 * seconds
+
+    def _spare_slow(self, endpoint: Endpoint, took: float) -> None:
+        """Have routine comparisons pass by an endpoint that took too long."""
+        if took > _SLOW_SECONDS:
+            until = self._clock() + _backoff_seconds(took)
+            self._spared[endpoint.name] = max(until, self._spared.get(endpoint.name, until))
+
+    def _is_spared(self, endpoint: Endpoint) -> bool:
+        """Tell whether the endpoint was slow of late, here or at the work of the pool."""
+        until = max(endpoint.status.slow_until, self._spared.get(endpoint.name, 0.0))
+        return self._clock() < until
+
+    def _header(self, endpoint: Endpoint, number: int) -> BlockRef | None:
+        """Return the endpoint's block at a height. Raises RpcError: it does not answer in time."""
+        self._endpoints.prove(endpoint, seconds=_WITHIN_SECONDS)
+        answer = endpoint.client.call(
+            "eth_getBlockByNumber",
+            [hex(number), False],
+            FullHeaderResponse,
+            timeout_seconds=_WITHIN_SECONDS,
+        )
+        return None if answer is None else block_ref(endpoint.name, answer)
+
+
+def _backoff_seconds(took: float) -> float:
+    """Return for how long to leave an endpoint alone that took so many seconds."""
+    return min(_SLOW_FACTOR * took, _LONGEST_BACKOFF_SECONDS)

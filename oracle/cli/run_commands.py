@@ -146,6 +146,8 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
         watch = DaemonHealth(JobLiveness(time.monotonic))
         work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends, watch))
         work.wait = stop.event.wait
+        # What is left unconfirmed at the end would end the command with 1.
+        app.chain.wait_for_slow_witnesses()
         run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
         with app.store.reading() as uow:

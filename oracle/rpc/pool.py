@@ -172,8 +172,10 @@ class EndpointPool:
         chosen = [endpoint for endpoint in self._list if endpoint.name != name]
         return [m for m in self._list.by_preference(chosen) if m.refusal() is None]
 
-    def prove(self, endpoint: Endpoint) -> None:
+    def prove(self, endpoint: Endpoint, *, seconds: float | None = None) -> None:
         """Make sure that the endpoint is on our chain; asks only where that is not known.
+
+        `seconds` is how long the first answer may take; None: as usual.
 
         Raises:
             RpcError: it does not answer, or is on another chain and quarantined for it.
@@ -186,7 +188,7 @@ class EndpointPool:
             raise RpcError(endpoint.name, ErrorKind.QUARANTINED, endpoint.status.quarantined or "")
         # Who waits for an endpoint to come up calls this again and again.
         endpoint.health.wait_at_most(_LEAST_WAIT)
-        fault = endpoint.fault_in_chain(self.chain_id, self.checkpoints, seconds=None)
+        fault = endpoint.fault_in_chain(self.chain_id, self.checkpoints, seconds=seconds)
         if fault is None:
             endpoint.status.prove(self.clock())
             return

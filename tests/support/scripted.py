@@ -203,7 +203,13 @@ class ScriptedChain:
             raise TransientError("unknown block")
         return dict(self.counts)
 
-    def witness(self, number: int, than: str | None = None) -> list[Witness]:
+    def witness(
+        self,
+        number: int,
+        than: str | None = None,
+        *,
+        spares_slow: bool = False,  # noqa: ARG002  every endpoint of a script is quick
+    ) -> list[Witness]:
         views = self._views()
         return [
             Witness(name, seen[number].ref if number < len(seen) else None, seen[-1].ref)

@@ -54,7 +54,9 @@ def show(store: Store) -> str | None:
 
 
 def compare_final(fork_context: ForkContext) -> HaltChanged | None:
-    """Ask every endpoint for the block that is final here; `accuse_final` judges another one.
+    """Ask the endpoints for the block that is final here; `accuse_final` judges another one.
+
+    A slow endpoint is passed by for a while: it shows its final block where it confirms ours.
 
     Raises:
         TransientError: an endpoint contradicts another, and is quarantined.
@@ -64,7 +66,8 @@ def compare_final(fork_context: ForkContext) -> HaltChanged | None:
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None:
         return None
-    views = fork_context.chain.witness(cursor.final_number)
+    is_routine = not fork_context.fork_watch.final.is_open()
+    views = fork_context.chain.witness(cursor.final_number, spares_slow=is_routine)
     seen = [one.block for one in views if one.head.number >= cursor.final_number and one.block]
     other = next((block for block in seen if block.hash != cursor.final_hash), None)
     if other is not None:

@@ -288,6 +288,56 @@ def test_case_57_an_endpoint_that_became_fast_again_gets_its_work_back(
     assert worker(pair) == 0
 
 
+def test_case_57_a_slow_provider_that_confirms_blocks_costs_little_of_the_time(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    """The only other provider: the final block follows it, some minutes behind."""
+    slow = eight_seconds(clock)
+    a_chain.providers[1].faults.append(slow)
+    began, confirmed = clock(), set[int | None]()
+    at = None
+    while clock() - began < 3_600:
+        a_chain.live(1)
+        follow(pair, clock)
+        with pair.store.reading() as uow:
+            at = uow.cursor.get()
+        assert at is not None
+        assert (at.number, at.hash) == (a_chain.head.number, a_chain.head.hash)
+        confirmed.add(at.final_number)
+        clock.pass_by(12)
+
+    assert 8 * slow.hits < 360
+    assert len(confirmed) > 5
+    assert at is not None
+    assert at.final_number is not None
+    assert a_chain.head.number - at.final_number < 60
+
+
+def test_case_57_a_quick_third_provider_confirms_in_place_of_a_slow_one(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    a_chain.serve()
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    slow = eight_seconds(clock)
+    a_chain.providers[1].faults.append(slow)
+
+    finals, asked = [], []
+    for _ in range(20):
+        a_chain.live(1)
+        before = slow.hits
+        follow(indexer, clock)
+        asked.append(slow.hits - before)
+        with indexer.store.reading() as uow:
+            at = uow.cursor.get()
+        assert at is not None
+        finals.append(at.final_number)
+        clock.pass_by(1)
+
+    assert finals == [a_chain.head.number - 8 - 19 + number for number in range(20)]
+    assert sum(map(bool, asked)) < 4
+
+
 def test_names_of_two_keys_at_one_host_differ(a_chain: AChain, open_indexer: OpenIndexer):
     url = a_chain.urls[0]
     indexer = open_indexer(f"{url}/key-of-the-first", f"{url}/key-of-the-second")
