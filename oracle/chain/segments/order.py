@@ -60,13 +60,14 @@ class Known(msgspec.Struct, frozen=True):
     """What the writer knows when it gives an order.
 
     `checkpoints` are number, hash and source of blocks that every endpoint must show; `highest`
-    the highest block and `batches` the largest batch of each endpoint.
+    the highest block, `batches` the largest batch and `providers` the provider of each endpoint.
     """
 
     facts: Facts
     checkpoints: tuple[tuple[int, str, str], ...] = ()
     highest: dict[str, int] = {}
     batches: dict[str, int] = {}
+    providers: dict[str, str] = {}
 
 
 class SegmentOrder(msgspec.Struct, frozen=True):

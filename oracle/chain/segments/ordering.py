@@ -176,4 +176,5 @@ class SegmentOrdering:
             checkpoints,
             {endpoint.name: endpoint.highest_block for endpoint in self.endpoints},
             {endpoint.name: endpoint.client.batch_limit for endpoint in self.endpoints},
+            self.endpoints.providers(),
         )

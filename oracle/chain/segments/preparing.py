@@ -167,6 +167,8 @@ class Preparer:
                 self._urls, self._plan.chain_id, max_bytes=self._plan.most_bytes
             )
             for endpoint in pool:
+                # Named by host in the settings, which do not come here: a host may hold a key.
+                endpoint.provider = known.providers.get(endpoint.name, endpoint.provider)
                 if endpoint.name in known.batches:
                     endpoint.client.learn_batch(known.batches[endpoint.name])
         for number, block_hash, source in known.checkpoints:

@@ -1,0 +1,29 @@
+"""Workers count two endpoints of one provider as one witness, as the writer does."""
+
+from contextlib import closing
+
+from oracle.chain.segments.ordering import SegmentOrdering
+from oracle.chain.segments.preparing import Preparer
+from oracle.chain.segments.segment import Segment, unpack
+from oracle.domain.blocks import BlockRange
+from tests.integration.segments.conftest import OpenPrepared
+from tests.support.ingest.a_chain import AChain
+
+
+def test_a_provider_named_in_the_settings_is_the_workers_too(
+    a_chain: AChain, open_prepared: OpenPrepared
+):
+    indexer = open_prepared(1)
+    indexer.index()
+    source, plan = indexer.source, indexer.pool.plan
+    for endpoint in source.endpoints:
+        endpoint.provider = "example"
+    order = SegmentOrdering(plan, source.endpoints, source._windows, 1).order(BlockRange(0, 9))
+    assert order is not None
+
+    with closing(Preparer(plan, indexer.urls)) as preparer:
+        answer = unpack(preparer.prepare(order), order)
+
+        assert isinstance(answer, Segment)
+        assert preparer._pool is not None
+        assert set(preparer._pool.providers().values()) == {"example"}
