@@ -338,6 +338,23 @@ def test_case_57_a_quick_third_provider_confirms_in_place_of_a_slow_one(
     assert sum(map(bool, asked)) < 4
 
 
+def test_case_57_run_once_waits_for_the_slow_provider_that_confirms_its_last_block(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    a_chain.providers[1].faults.append(eight_seconds(clock))
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.source.wait_for_slow_witnesses()
+
+    for _ in range(3):
+        a_chain.live(5)
+        indexer.index()
+
+        with indexer.store.reading() as uow:
+            at = uow.cursor.get()
+        assert at is not None
+        assert at.final_number == a_chain.head.number - 8
+
+
 def test_names_of_two_keys_at_one_host_differ(a_chain: AChain, open_indexer: OpenIndexer):
     url = a_chain.urls[0]
     indexer = open_indexer(f"{url}/key-of-the-first", f"{url}/key-of-the-second")
