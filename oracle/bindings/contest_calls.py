@@ -6,9 +6,11 @@ See docs/explanation/dispatch.md#contests.
 from collections.abc import Sequence
 from typing import Any
 
-from oracle.bindings.codec import call_input, call_output, contract_artifact
+from oracle.bindings.codec import call_arguments, call_input, call_output, contract_artifact
 from oracle.bindings.task_network import CONTRACT
+from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import ZERO_HASH, Address, GroupKey, Hash, TaskKey
+from oracle.domain.state.task import Task
 from oracle.rpc.fanout import PoolView, understood
 
 # TaskNetwork's GroupStanding.Contested.
@@ -28,23 +30,49 @@ def settle_contest_call(
     )
 
 
-def contest_end(lines: PoolView, network: Address, group: GroupKey) -> int | None:
-    """Return the last second of a group's contest, block time; None: it is not contested.
+def contested_group(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
+    """Return the group of a `settleContest` call, and its tasks."""
+    given = call_arguments(CONTRACT, "settleContest", calldata)
+    tasks = [TaskKey("0x" + bytes(key).hex()) for key in given["keys"]]
+    return GroupKey("0x" + bytes(given["key"]).hex()), tasks
+
+
+def least_fee(lines: PoolView, network: Address, task: Task) -> int:
+    """Return the least fee of a task of this kind and size, wei.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    found = _read(lines, network, "groupOf", bytes.fromhex(group[2:]))
+    kind = 0 if task.kind is None else tuple(TaskKind).index(task.kind)
+    data = call_input(CONTRACT, "leastFee", kind, task.size or 1)
+    answer = lines.ask("eth_call", {"to": network, "data": data}, "latest")
+    with understood(f"leastFee of a TaskNetwork at {network}"):
+        return int(call_output(CONTRACT, "leastFee", str(answer))[0])
+
+
+def contest_end(
+    lines: PoolView, network: Address, group: GroupKey, block: str = "latest"
+) -> int | None:
+    """Return the last second of a group's contest, block time; None: it is not contested.
+
+    `block`: as of which the contract is asked.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    found = _read(lines, network, block, "groupOf", bytes.fromhex(group[2:]))
     if found["standing"] != _CONTESTED:
         return None
-    settings = _read(lines, network, "settings")
+    settings = _read(lines, network, block, "settings")
     return int(found["contestedAt"]) + int(settings["revalidationWindow"])
 
 
-def _read(lines: PoolView, network: Address, function: str, *arguments: object) -> dict[str, Any]:
+def _read(
+    lines: PoolView, network: Address, block: str, function: str, *arguments: object
+) -> dict[str, Any]:
     """Return the fields of the struct that a view returns, by name."""
     data = call_input(CONTRACT, function, *arguments)
-    answer = lines.ask("eth_call", {"to": network, "data": data}, "latest")
+    answer = lines.ask("eth_call", {"to": network, "data": data}, block)
     with understood(f"{function} of a TaskNetwork at {network}"):
         (values,) = call_output(CONTRACT, function, str(answer))
         return dict(zip(_field_names(function), values, strict=True))

@@ -12,7 +12,8 @@ from eth_utils.crypto import keccak
 from oracle.bindings.codec import call_arguments, call_input
 from oracle.bindings.task_network import CONTRACT
 from oracle.domain.events.network_events import TaskKind, Version
-from oracle.domain.ids import Address, TaskKey
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.state.task import Task
 
 _WORD = 32
 _KINDS = tuple(TaskKind)
@@ -50,6 +51,27 @@ def probe_call(order: ProbeOrder, window: int, nodes: Sequence[Address], version
         order.timeout,
     )
     return call_input(CONTRACT, "probe", told, order.fee, list(nodes), bytes(_WORD))
+
+
+def second_group_call(task: Task, fee: int, nodes: Sequence[Address], contested: GroupKey) -> str:
+    """Return the calldata that has these nodes do the work of a contested group over again.
+
+    `task`: one of the contested group's. The ids follow from that group: the contract refuses a
+    second group of ours for it.
+    """
+    task_id = sha256(f"second group {contested}".encode()).digest()[:-1] + b"\0"
+    order = (
+        task_id,
+        task_id,
+        len(nodes),
+        0 if task.kind is None else _KINDS.index(task.kind),
+        *(task.min_vram or 0, task.required_gpu or "", task.required_gpu_vram or 0),
+        list(task.models),
+        *(task.version or (0, 0, 0)),
+        task.size or 0,
+        task.timeout or 0,
+    )
+    return call_input(CONTRACT, "probe", order, fee, list(nodes), bytes.fromhex(contested[2:]))
 
 
 def probe_nodes(calldata: str) -> tuple[Address, ...]:

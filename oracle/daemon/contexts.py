@@ -13,7 +13,12 @@ from oracle.dispatch.dispatch_calls import (
     StartCall,
     StartGroupCall,
 )
-from oracle.dispatch.probe_kinds import EndProbeCall, ProbeCall
+from oracle.dispatch.probe_kinds import (
+    EndProbeCall,
+    EndSecondGroupCall,
+    ProbeCall,
+    SecondGroupCall,
+)
 from oracle.kickouts.kick_calls import (
     CancelKickCall,
     ExecuteKickCall,
@@ -77,7 +82,8 @@ class ReporterContexts:
 
 def register_dispatch(context: DispatchContext) -> None:
     """Let the account of a dispatcher send starts, words about the queue, and the rest."""
-    kinds = (StartCall, StartGroupCall, QueueCall, DropCall, ProbeCall, EndProbeCall, DownloadCall)
+    tasks = (StartCall, StartGroupCall, QueueCall, DropCall, DownloadCall)
+    kinds = (*tasks, ProbeCall, EndProbeCall, SecondGroupCall, EndSecondGroupCall)
     for kind in kinds:
         context.tx.registry.register(kind(context))
     context.tx.registry.register(SettleContestCall())

@@ -60,7 +60,7 @@ _KEPT_FOR_STARTS = 50
 
 @dataclass(slots=True)
 class ProbesLooked:
-    """The hash of the block at which system tasks were looked at last; None: at none."""
+    """The hash of the block at which system tasks, or contests, were looked at; None: at none."""
 
     at: Hash | None = None
 
@@ -76,6 +76,7 @@ class DispatchContext:
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     looked: ProbesLooked = field(default_factory=ProbesLooked)
+    contests_looked: ProbesLooked = field(default_factory=ProbesLooked)
 
 
 class CallKey(NamedTuple):

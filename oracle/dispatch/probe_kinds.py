@@ -1,6 +1,6 @@
-"""The calls about system tasks: one is created and started, one is ended by its creator.
+"""The calls about tasks of the dispatcher's own: they are created and started, and ended.
 
-See docs/explanation/probing.md#on-chain.
+See docs/explanation/probing.md#on-chain and docs/explanation/dispatch.md#second-groups.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,13 @@ from oracle.bindings.expected_events import missing_effect
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
+from oracle.dispatch.second_groups import (
+    END_SECOND_GROUP,
+    NOT_OPEN,
+    SECOND_GROUP,
+    can_start,
+    second_group_ends,
+)
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
@@ -81,4 +88,35 @@ class EndProbeCall(_SystemTaskCall):
         first = min(one.request.period or 0 for one in calls)
         probes = calls_since(uow, account, first)
         wanted = ends_wanted(uow, probes, account.address, cursor.time)
+        return [wanted.get(one.request.subject) == one.request.calldata for one in calls]
+
+
+class SecondGroupCall(_SystemTaskCall):
+    """The second group of a contest, ordered and started."""
+
+    name = SECOND_GROUP
+
+    @override
+    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+        cursor, rules = uow.cursor.get(), self._context.settings.rules
+        return [cursor is not None and can_start(uow, one, rules, cursor) for one in calls]
+
+    @override
+    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
+        """A contest that is over, or has its second group, ends the call for good."""
+        name = "" if result.refusal is None else result.refusal.name
+        if name in {"NotContested", "TaskExists"}:
+            return Decision.end(IntentState.SUPERSEDED, NOT_OPEN)
+        return super().on_refused(call, result, heads)
+
+
+class EndSecondGroupCall(_SystemTaskCall):
+    """The comparison of a second group, or the timeout of one of its tasks."""
+
+    name = END_SECOND_GROUP
+
+    @override
+    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+        cursor, account = uow.cursor.get(), self._context.tx.account
+        wanted = {} if cursor is None else second_group_ends(uow, account, cursor.time)
         return [wanted.get(one.request.subject) == one.request.calldata for one in calls]

@@ -12,6 +12,7 @@ from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
+from oracle.dispatch.second_groups import plan_second_groups
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent
 from oracle.txmgr.context import StepResult, counted
@@ -28,6 +29,7 @@ def plan_next(context: DispatchContext, heads: Heads) -> StepResult | None:
     return (
         plan_dispatch(context, heads)
         or plan_settlements(context, heads)
+        or plan_second_groups(context, heads)
         or plan_probes(context, heads)
     )
 

@@ -21,6 +21,7 @@ from oracle.dispatch.dispatch_calls import (
     START_TASK,
 )
 from oracle.dispatch.probe_wants import END_PROBE, PROBE
+from oracle.dispatch.second_groups import END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lanes_of
@@ -52,7 +53,7 @@ from oracle.txmgr.context import TxContext
 CALL_KINDS = (
     *(PUSH, *AGAINST, CANCEL_KICK),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
-    *(PROBE, END_PROBE, SETTLE_CONTEST),
+    *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
     NOOP,
 )
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")

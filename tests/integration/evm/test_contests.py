@@ -1,6 +1,9 @@
-"""Contests on a real chain: garbage first scores 0, and held stakes are released in the end."""
+"""Contests on a real chain: garbage first scores 0, and a second group takes its stake.
 
-from collections.abc import Iterator
+Where there are not enough nodes for one, held stakes are released when the window is over.
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +11,19 @@ import pytest
 from web3 import Web3
 
 from oracle.dispatch.contest_settlement import SETTLE_CONTEST
+from oracle.dispatch.second_groups import DRAWN_FOR_BLOCKS, END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import Address
 from oracle.store.database import Store
-from tests.support.evm.contests import WINDOW
+from tests.integration.evm.test_dispatching_crashes import fused, nonce, play
+from tests.support.evm.chain import Chain
+from tests.support.evm.contests import WINDOW, order_second
 from tests.support.evm.fixtures import chain
-from tests.support.evm.network import ETHER, Status, answer_of, word
+from tests.support.evm.network import ETHER, TIMEOUT, Standing, Status, answer_of, word
 from tests.support.office import FINALITY, Premises
+from tests.support.sending.fuses import Crash, Fuse
 from tests.support.txmgr.dispatch_office import DispatchOffice, fresh_stage, premises
 from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.stores import NewStore
 
 __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 
@@ -86,6 +94,159 @@ def test_garbage_first_scores_nothing_and_its_contest_is_settled_after_a_restart
     assert node.pool[-1:] == b"\0"
 
 
+def crowd(office: DispatchOffice) -> None:
+    """Three more nodes than the first group has, and ether in the dispatcher's purse."""
+    network = office.premises.network
+    for node in network.nodes[3:6]:
+        network.join(node)
+    dispatcher = Web3.to_checksum_address(office.starts.account.address)
+    network.by(network.admin, network.does.fund(dispatcher), value=ETHER)
+
+
+def second_tasks(office: DispatchOffice) -> list[bytes]:
+    """The tasks that the dispatcher has created, by the chain's own events."""
+    made = office.premises.network.contract.events.TaskCreated()
+    told = {"creator": Web3.to_checksum_address(office.starts.account.address)}
+    return [one["args"]["task"] for one in made.get_logs(from_block=0, argument_filters=told)]
+
+
+def answer_second(office: DispatchOffice, *results: int) -> None:
+    """The second group's nodes answer, and the daemon has them compared."""
+    network, tasks = office.premises.network, second_tasks(office)
+    group = network.told(tasks[0])["group"]
+    for task, result in zip(tasks, results, strict=True):
+        node = Web3.to_checksum_address(office.node_of(task))
+        network.commit(task, node, answer_of(group, result))
+    for task in tasks:
+        network.reveal(task)
+    for _ in range(3):
+        office.block()
+
+
+def standings(office: DispatchOffice, nodes: Sequence[str]) -> list[Standing]:
+    return [office.premises.network.standing(node) for node in nodes]
+
+
+def test_second_group_of_the_daemon_takes_the_stake_of_garbage_first(office: DispatchOffice):
+    office.index()
+    tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
+    network = office.premises.network
+    first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
+    crowd(office)
+    office.block()
+    office.restart()
+    for _ in range(3):
+        office.block()
+    second = second_tasks(office)
+    nodes = {office.node_of(task) for task in second}
+    assert nodes == {node.lower() for node in network.nodes[3:6]}
+    assert office.states(SECOND_GROUP) == ["mined"]
+
+    office.restart()
+    answer_second(office, RIGHT, RIGHT, RIGHT)
+    assert {network.status(task) for task in second} == {Status.SUCCEEDED, Status.REFUNDED}
+    assert len(office.states(END_SECOND_GROUP)) == 1
+
+    # Whoever knows the result proves it: here an honest node of the first group.
+    key = network.key(network.creator, GROUP)
+    call = network.does.settleContest(key, tasks, word(RIGHT))
+    network.by(first[1], call)
+    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert {network.node(node)["open"] for node in first[1:]} == {0}
+    assert garbage == first[0]
+    # The call for the window's end is over with the contest, and the alert with it.
+    for _ in range(FINALITY + 2):
+        office.block()
+    assert office.states(SETTLE_CONTEST) == ["superseded"]
+    assert len(second_tasks(office)) == 3
+
+
+def test_liars_that_were_the_majority_lose_their_stakes(office: DispatchOffice):
+    office.index()
+    tasks, _ = played(office, GARBAGE, GARBAGE, RIGHT)
+    network = office.premises.network
+    first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
+    crowd(office)
+    for _ in range(4):
+        office.block()
+    answer_second(office, RIGHT, RIGHT, RIGHT)
+    key = network.key(network.creator, GROUP)
+    network.by(first[2], network.does.settleContest(key, tasks, word(RIGHT)))
+    assert standings(office, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
+
+
+def test_silent_node_of_a_second_group_is_timed_out_and_the_group_compared(
+    office: DispatchOffice,
+):
+    played(office, GARBAGE, RIGHT, RIGHT)
+    crowd(office)
+    for _ in range(4):
+        office.block()
+    network, tasks = office.premises.network, second_tasks(office)
+    group = network.told(tasks[0])["group"]
+    for task in tasks[:2]:
+        node = Web3.to_checksum_address(office.node_of(task))
+        network.commit(task, node, answer_of(group, RIGHT))
+    office.premises.chain.later(TIMEOUT + 1)
+    office.premises.chain.mine()
+    for _ in range(4):
+        office.block()
+    for task in tasks[:2]:
+        network.reveal(task)
+    for _ in range(3):
+        office.block()
+    assert network.status(tasks[2]) is Status.TIMED_OUT
+    assert {network.status(task) for task in tasks[:2]} == {Status.SUCCEEDED, Status.REFUNDED}
+
+
+def test_too_few_idle_nodes_order_no_second_group(office: DispatchOffice):
+    """The nodes of the first group are idle again, and may not judge themselves."""
+    played(office, GARBAGE, RIGHT, RIGHT)
+    crowd(office)
+    network = office.premises.network
+    network.by(network.nodes[5], network.does.pause())
+    for _ in range(4):
+        office.block()
+    assert office.states(SECOND_GROUP) == []
+    assert office.states(SETTLE_CONTEST) == ["planned"]
+
+    network.by(network.nodes[5], network.does.resume())
+    for _ in range(3):
+        office.block()
+    assert len(second_tasks(office)) == 3
+
+
+def test_empty_purse_keeps_the_second_group_back_with_a_reason(office: DispatchOffice):
+    played(office, GARBAGE, RIGHT, RIGHT)
+    network = office.premises.network
+    for node in network.nodes[3:6]:
+        network.join(node)
+    for _ in range(3):
+        office.block()
+    (call,) = office.intents(SECOND_GROUP)
+    assert (call.state.value, call.error_class) == ("planned", "PurseTooSmall")
+    for _ in range(DRAWN_FOR_BLOCKS + 2):
+        office.block()
+    assert office.states(SECOND_GROUP) == ["superseded", "planned"]
+    assert second_tasks(office) == []
+
+
+def test_second_group_that_somebody_ordered_by_hand_ends_the_call(office: DispatchOffice):
+    played(office, GARBAGE, RIGHT, RIGHT)
+    network = office.premises.network
+    for node in network.nodes[3:6]:
+        network.join(node)
+    for _ in range(2):
+        office.block()
+    ours = network.dispatcher
+    network.by(network.admin, network.does.setDispatcher(ours))
+    key = network.key(network.creator, GROUP)
+    order_second(network, key, word(2), network.nodes[3:6], models=["sdxl"])
+    for _ in range(DRAWN_FOR_BLOCKS + 4):
+        office.block()
+    assert office.states(SECOND_GROUP) == ["superseded"]
+
+
 def test_contest_that_somebody_else_settled_ends_the_call(office: DispatchOffice):
     tasks, _ = played(office, RIGHT, RIGHT, GARBAGE)
     network = office.premises.network
@@ -109,3 +270,42 @@ def test_rebuilt_bookmark_plans_no_second_call(office: DispatchOffice):
         uow.bookmarks.clear("contests_scanned")
     office.turn()
     assert office.states(SETTLE_CONTEST) == ["planned"]
+
+
+def contested(premises: Premises, store: Store, evidence: Path) -> DispatchOffice:
+    """A contest is known, and too few nodes are there for its second group until now."""
+    office = DispatchOffice(premises, store, evidence)
+    played(office, GARBAGE, RIGHT, RIGHT)
+    crowd(office)
+    office.index()
+    return office
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_whoever_dies_during_a_second_group_has_one_successor_who_finishes_it(
+    premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+):
+    with fresh_chain.undone(), new_sqlite_store() as store:
+        office, fuse = contested(premises, store, tmp_path), Fuse()
+        before = nonce(premises)
+        with fused(office, fuse):
+            play(office)
+        office.close()
+    assert fuse.passed.count("after a send") == 1
+
+    for number, name in enumerate(fuse.passed):
+        with fresh_chain.undone(), new_sqlite_store() as store:
+            office = contested(premises, store, tmp_path)
+            with pytest.raises(Crash), fused(office, Fuse(number)):
+                play(office)
+            office.restart()
+            play(office)
+
+            where = f"{name} {number}"
+            assert nonce(premises) == before + 1, where
+            assert office.states(SECOND_GROUP) == ["final"], where
+            tasks = second_tasks(office)
+            states = {premises.network.status(task) for task in tasks}
+            assert (len(tasks), states) == (3, {Status.STARTED}), where
+            office.close()

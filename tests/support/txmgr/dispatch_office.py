@@ -20,6 +20,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.probe_planner import plan_probes
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.dispatch.probe_windows import ProbeWindowHook
+from oracle.dispatch.second_groups import plan_second_groups
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
 from oracle.indexer.folder import Folder
@@ -172,7 +173,7 @@ class DispatchOffice(Office):
         """One turn of the scheduler for the dispatcher alone."""
         self.index()
         done: list[StepResult] = []
-        planners = (plan_dispatch, plan_settlements, plan_probes)
+        planners = (plan_dispatch, plan_settlements, plan_second_groups, plan_probes)
         for step in (confirm, *planners, next_step):
             context: Any = self.dispatching if step in planners else self.starts
             while (one := step(context, self.source.heads())) is not None:
