@@ -38,6 +38,14 @@ def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Disp
         office.close()
 
 
+@pytest.fixture
+def each_office(premises: Premises, store: Store, tmp_path: Path) -> Iterator[DispatchOffice]:
+    """A daemon on either engine."""
+    office = DispatchOffice(premises, store, tmp_path / "evidence")
+    yield office
+    office.close()
+
+
 def played(office: DispatchOffice, *results: int) -> tuple[list[bytes], str]:
     """A group of three is drawn and started by the daemon; the first node answers first."""
     network = office.premises.network
@@ -127,7 +135,8 @@ def standings(office: DispatchOffice, nodes: Sequence[str]) -> list[Standing]:
     return [office.premises.network.standing(node) for node in nodes]
 
 
-def test_second_group_of_the_daemon_takes_the_stake_of_garbage_first(office: DispatchOffice):
+def test_second_group_of_the_daemon_takes_the_stake_of_garbage_first(each_office: DispatchOffice):
+    office = each_office
     office.index()
     tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
@@ -159,6 +168,22 @@ def test_second_group_of_the_daemon_takes_the_stake_of_garbage_first(office: Dis
         office.block()
     assert office.states(SETTLE_CONTEST) == ["superseded"]
     assert len(second_tasks(office)) == 3
+    assert office.states(SECOND_GROUP) == ["final"]
+
+
+def test_second_group_that_a_reorg_takes_back_is_ordered_once(office: DispatchOffice):
+    played(office, GARBAGE, RIGHT, RIGHT)
+    crowd(office)
+    for _ in range(3):
+        office.block()
+    assert office.states(SECOND_GROUP) == ["mined"]
+    office.premises.chain.rpc("anvil_reorg", 2, [])
+    for _ in range(FINALITY + 4):
+        office.block()
+    assert office.states(SECOND_GROUP).count("final") == 1
+    tasks = second_tasks(office)
+    assert len(tasks) == 3
+    assert {office.premises.network.status(task) for task in tasks} == {Status.STARTED}
 
 
 def test_liars_that_were_the_majority_lose_their_stakes(office: DispatchOffice):
