@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
-from oracle.store.db_errors import UnknownCommitError, is_lost, shown, translated
+from oracle.store.db_errors import UnknownCommitError, is_lost, translated
 from oracle.store.engine import file_identity, parsed, reading_engine, writing_engine
 from oracle.store.gateway.gateway_repositories import GatewayRepositories
 from oracle.store.history.activity_repository import ActivityRepository
@@ -222,7 +222,7 @@ class Store:
         except TransientError as error:
             if is_committing and is_lost(error.__cause__):
                 self._has_unknown_commit = True
-                raise UnknownCommitError(shown(self._url)) from error
+                raise UnknownCommitError(str(error)) from error
             raise
         self._was_written = True
 

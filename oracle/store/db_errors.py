@@ -47,10 +47,10 @@ class UnknownCommitError(TransientError):
     follows begins with the state that the database shows.
     """
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{database}: the connection was lost during COMMIT; the changes are stored or not, "
-            "the next transaction shows which"
+            f"{reason}; the connection was lost during COMMIT: the changes are stored or not, the "
+            "next transaction shows which"
         )
 
 

@@ -39,7 +39,7 @@ def test_the_tab_key_comes_to_everything_in_order_and_shows_where_it_is(page, pa
     page.goto(path)
     found = steps_to_content(page)
     names = [str(one["name"]) for one in found]
-    assert names[:3] == ["To the content", "QoS oracle", "Network"]
+    assert names[:3] == ["Skip to content", "QoS oracle", "Network"]
     assert {"Nodes", "Rounds", "Kickouts", "Draws", "Health", "Rules", "Find"} <= set(names)
     assert any(name.startswith("Colours: auto") for name in names)
     assert found[-1]["inMain"]

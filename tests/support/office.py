@@ -296,6 +296,7 @@ class Office(WithContexts):
 
 
 def app_of(office: Office) -> Any:
-    """What of an app publishing looks at: the database and how it was read; no configuration."""
+    """Return the parts of an app that publishing uses: database, chain, folder, report level."""
     known = {"store": office.store, "chain": office.source, "folder": office.folder}
+    known["config"] = SimpleNamespace(oracle=SimpleNamespace(level="soft"))
     return SimpleNamespace(**known, feed_client=lambda _name: None)

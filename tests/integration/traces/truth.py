@@ -76,11 +76,22 @@ class TrueMember(NamedTuple):
 def groups() -> dict[str, list[TrueMember]]:
     """The members of every group whose validation succeeded, in the order of the call.
 
-    Ranks are recomputed: results before errors, by elapsed time, then by the order in which the
-    tasks were created.
+    Ranks are recomputed for the answers that the validation confirmed, whatever became of them
+    afterwards: by elapsed time, then by the order in which the tasks were created.
     """
     valid = (row for row in rows("group") if row["validate"] and row["validate"]["ok"])
     return {row["group_guid"]: _members(row) for row in valid}
+
+
+def _is_confirmed(key: str) -> bool:
+    """Whether the group's validation put the task into one of the states of a right answer."""
+    states = {step["state"] for step in _task_rows()[key]["history"]}
+    return bool(states & {"GroupValidated", "EndGroupSuccess", "EndGroupRefund"})
+
+
+@cache
+def _task_rows() -> dict[str, Row]:
+    return {row["task_id_commitment"]: row for row in rows("task")}
 
 
 def _members(row: Row) -> list[TrueMember]:
@@ -94,12 +105,13 @@ def _members(row: Row) -> list[TrueMember]:
         for key, member in by_key.items()
         if member["state_at_validation"] in {"ScoreReady", "ErrorReported"}
     }
-    ranks = {key: rank for rank, key in enumerate(sorted(answered, key=answered.__getitem__), 1)}
+    confirmed = [key for key in answered if _is_confirmed(key)]
+    ranks = {key: rank for rank, key in enumerate(sorted(confirmed, key=answered.__getitem__), 1)}
     return [
         TrueMember(
             key,
             by_key[key]["node"] and by_key[key]["node"].lower(),
-            answered[key][1] if key in answered else None,
+            answered[key][1] if key in ranks else None,
             ranks.get(key),
         )
         for key in row["member_call_order"]
