@@ -188,7 +188,9 @@ def _settled(
 ) -> list[Intent]:
     """Return the contests with a second group that somebody has settled, as of the final block."""
     mined = {IntentState.MINED, IntentState.FINAL}
-    decided = {one.request.subject for one in calls if one.state in mined}
+    decided = {
+        one.request.subject for one in calls if one.state in mined or one.error_text == NOT_OPEN
+    }
     lines, network = context.tx.lines(), context.tx.publisher.domain.contract
     settled = []
     for contest in contests:

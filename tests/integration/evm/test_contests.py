@@ -200,6 +200,37 @@ def test_liars_that_were_the_majority_lose_their_stakes(office: DispatchOffice):
     assert standings(office, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
 
 
+def test_contested_second_group_has_no_second_group_of_its_own(office: DispatchOffice):
+    tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
+    network = office.premises.network
+    first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
+    crowd(office)
+    for _ in range(4):
+        office.block()
+    answer_second(office, RIGHT, GARBAGE, RIGHT)
+    for _ in range(FINALITY + 3):
+        office.block()
+    # Both contests wait for the window's end; the contract refuses a third group, for no gas.
+    assert office.states(SETTLE_CONTEST) == ["planned", "planned"]
+    assert office.states(SECOND_GROUP) == ["final", "superseded"]
+    assert len(second_tasks(office)) == 3
+
+    # The two groups agree: the minority of each is slashed.
+    second = second_tasks(office)
+    judges = [Web3.to_checksum_address(office.node_of(task)) for task in second]
+    groups = (
+        (network.key(network.creator, GROUP), tasks),
+        (network.told(second[0])["group"], second),
+    )
+    for key, members in groups:
+        network.by(network.admin, network.does.settleContest(key, members, word(RIGHT)))
+    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert standings(office, judges) == [Standing.ACTIVE, Standing.SLASHED, Standing.ACTIVE]
+    for _ in range(FINALITY + 2):
+        office.block()
+    assert office.states(SETTLE_CONTEST).count("superseded") >= 1
+
+
 def test_silent_node_of_a_second_group_is_timed_out_and_the_group_compared(
     office: DispatchOffice,
 ):
