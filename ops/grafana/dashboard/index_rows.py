@@ -147,7 +147,13 @@ ROWS = (
                     now("oracle_anomalies_total", legend="events against a rule"),
                     now("oracle_dead_letters", legend="dead letters"),
                     now("oracle_uncovered_blocks", legend="blocks not read"),
+                    now("oracle_state_differing_rows", legend="rows unlike their logs"),
                 ),
+            ),
+            Panel(
+                "Samples of the state compared, in an hour",
+                COUNT,
+                (rise("oracle_state_samples_total", legend="samples"),),
             ),
             Panel("Folding a window", SECONDS, half_and_worst("oracle_fold_seconds")),
             Panel("Committing a window", SECONDS, half_and_worst("oracle_commit_seconds")),

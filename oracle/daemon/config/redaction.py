@@ -13,6 +13,8 @@ SECRET = frozenset(
     {
         "database.url",
         "chain.endpoints",
+        # A host may have a key in it.
+        "chain.providers",
         "chain.websocket",
         "keys.signer_remote_url",
         "keys.transmitter_remote_url",

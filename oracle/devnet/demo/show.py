@@ -68,9 +68,10 @@ class Show:
         """Play waves until the hopeless node is out, at most `options.waves`."""
         traffic, loop = self._traffic, self._loop
         while not self._is_kicked_out():
-            transactions = traffic.next_block(loop.head)
-            if traffic.wave >= options.waves:
+            if traffic.is_idle and traffic.wave + 1 >= options.waves:
+                # Before the next wave is ordered: what traffic returns has to be sent.
                 return
+            transactions = traffic.next_block(loop.head)
             loop.next_block(transactions, running, options.block_seconds)
 
     def end(self, running: Daemon, options: ShowOptions) -> Summary:

@@ -90,6 +90,11 @@ class Traffic:
         # Waves begun, counted from 0.
         self.wave = -1
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no group is under way."""
+        return not self._groups
+
     def next_block(self, head: int) -> list[Transaction]:
         """Return what everybody sends into the block after `head`."""
         self._note_logs(head)
@@ -98,7 +103,7 @@ class Traffic:
         # block after its last answer.
         sent = [*self._reveals(), *self._validations()]
         sent += [*self._answers(block), *self._timeouts(block), *self._downloads()]
-        if not self._groups:
+        if self.is_idle:
             self.wave += 1
             sent += [*self._moves(), *self._orders()]
         return sent
