@@ -129,7 +129,7 @@ class RawChecksums:
         Only where they were just compared with the chain and are equal.
         """
         spans = blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS
-        self._connection.execute(delete(log_block).where(_is_empty(*spans)))
+        self._connection.execute(delete(log_block).where(_empty_span(*spans)))
         for kind in (LOGS, CALLS):
             for span in range(blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS + 1):
                 low, high = span * SPAN_BLOCKS, (span + 1) * SPAN_BLOCKS - 1
@@ -201,7 +201,7 @@ class RawChecksums:
 
     def _spans_of_empty_blocks(self, low: int, high: int) -> set[int]:
         """Return the spans with a block that is named without a log: there should be none."""
-        named = select(log_block.c.number).where(_is_empty(low, high))
+        named = select(log_block.c.number).where(_empty_span(low, high))
         return {row[0] // SPAN_BLOCKS for row in self._connection.execute(named).all()}
 
     def _hashed_rows(self, within: Any, table: Any) -> Hashed:  # noqa: ANN401  SQL's own types
@@ -211,8 +211,8 @@ class RawChecksums:
             yield row[place], row_hash(row)
 
 
-def _is_empty(low: int, high: int) -> ColumnElement[bool]:
-    """Whether a row of `log_block` in these spans is of no log."""
+def _empty_span(low: int, high: int) -> ColumnElement[bool]:
+    """Return the condition of rows of `log_block` in these spans to which no log belongs."""
     first = log_block.c.number.bitwise_lshift(literal_column(str(INDEX_BITS), Integer))
     has_logs = exists().where(log_row.c.id.between(first, first + MOST_INDEX))
     within = log_block.c.number.between(low * SPAN_BLOCKS, (high + 1) * SPAN_BLOCKS - 1)
