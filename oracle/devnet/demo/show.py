@@ -68,10 +68,10 @@ class Show:
         """Play waves until the hopeless node is out, at most `options.waves`."""
         traffic, loop = self._traffic, self._loop
         while not self._is_kicked_out():
-            if traffic.is_idle and traffic.wave + 1 >= options.waves:
-                # Before the next wave is ordered: what traffic returns has to be sent.
+            may_order = traffic.wave + 1 < options.waves
+            if traffic.is_idle and not may_order:
                 return
-            transactions = traffic.next_block(loop.head)
+            transactions = traffic.next_block(loop.head, may_order=may_order)
             loop.next_block(transactions, running, options.block_seconds)
 
     def end(self, running: Daemon, options: ShowOptions) -> Summary:

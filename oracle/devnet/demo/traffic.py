@@ -95,15 +95,18 @@ class Traffic:
         """Whether no group is under way."""
         return not self._groups
 
-    def next_block(self, head: int) -> list[Transaction]:
-        """Return what everybody sends into the block after `head`."""
+    def next_block(self, head: int, *, may_order: bool = True) -> list[Transaction]:
+        """Return the transactions of nodes and creators for the block after `head`.
+
+        The next wave is ordered in the block that judges the last group, if `may_order`.
+        """
         self._note_logs(head)
         block = head + 1
         # The group's judgement stands behind its reveals in one block, and the reveals in the
         # block after its last answer.
         sent = [*self._reveals(), *self._validations()]
         sent += [*self._answers(block), *self._timeouts(block), *self._downloads()]
-        if self.is_idle:
+        if self.is_idle and may_order:
             self.wave += 1
             sent += [*self._moves(), *self._orders()]
         return sent
