@@ -1,10 +1,12 @@
-"""Contests of the network contract: how long a group's stakes are held, and the call that ends it.
+"""Contests of the network contract: how a contested group stands, and the call that ends it.
 
 See docs/explanation/dispatch.md#contests.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import call_arguments, call_input, call_output, contract_artifact
 from oracle.bindings.task_network import CONTRACT
@@ -13,8 +15,28 @@ from oracle.domain.ids import ZERO_HASH, Address, GroupKey, Hash, TaskKey
 from oracle.domain.state.task import Task
 from oracle.rpc.fanout import PoolView, understood
 
-# TaskNetwork's GroupStanding.Contested.
-_CONTESTED = 2
+# TaskNetwork's GroupStanding.Contested and GroupStanding.Validated.
+_CONTESTED, _VALIDATED = 2, 3
+
+
+class GroupRecord(NamedTuple):
+    """A group in the contract's storage.
+
+    `is_settled`: it was compared, and no stake is held for it. `peer`: the group that does its
+    work over again, or whose work it does, None without one. `verdict`: the answer of the
+    majority, None where there was no majority.
+    """
+
+    is_contested: bool
+    is_settled: bool
+    contested_at: int
+    peer: GroupKey | None
+    verdict: Hash | None
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the contract has compared its answers."""
+        return self.is_contested or self.is_settled
 
 
 def settle_contest_call(
@@ -32,9 +54,19 @@ def settle_contest_call(
 
 def contested_group(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
     """Return the group of a `settleContest` call, and its tasks."""
-    given = call_arguments(CONTRACT, "settleContest", calldata)
-    tasks = [TaskKey("0x" + bytes(key).hex()) for key in given["keys"]]
-    return GroupKey("0x" + bytes(given["key"]).hex()), tasks
+    arguments = call_arguments(CONTRACT, "settleContest", calldata)
+    tasks = [TaskKey("0x" + bytes(key).hex()) for key in arguments["keys"]]
+    return GroupKey("0x" + bytes(arguments["key"]).hex()), tasks
+
+
+def answer_of(group: GroupKey, result: Hash) -> Hash:
+    """Return what a node of the group answers for a result, as the contract's `answerOf`.
+
+    The zero hash stands for "the task cannot be run", as a result and as an answer.
+    """
+    if result == ZERO_HASH:
+        return ZERO_HASH
+    return Hash("0x" + keccak(bytes.fromhex(group[2:] + result[2:])).hex())
 
 
 def least_fee(lines: PoolView, network: Address, task: Task) -> int:
@@ -60,11 +92,30 @@ def contest_end(
     Raises:
         TransientError: no endpoint answers.
     """
-    found = _read(lines, network, block, "groupOf", bytes.fromhex(group[2:]))
-    if found["standing"] != _CONTESTED:
+    record = read_group(lines, network, group, block)
+    if not record.is_contested:
         return None
     settings = _read(lines, network, block, "settings")
-    return int(found["contestedAt"]) + int(settings["revalidationWindow"])
+    return record.contested_at + int(settings["revalidationWindow"])
+
+
+def read_group(
+    lines: PoolView, network: Address, group: GroupKey, block: str = "latest"
+) -> GroupRecord:
+    """Return a group as the contract has it at a block.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    fields = _read(lines, network, block, "groupOf", bytes.fromhex(group[2:]))
+    peer = bytes(fields["peer"])
+    return GroupRecord(
+        is_contested=fields["standing"] == _CONTESTED,
+        is_settled=fields["standing"] == _VALIDATED,
+        contested_at=int(fields["contestedAt"]),
+        peer=GroupKey("0x" + peer.hex()) if any(peer) else None,
+        verdict=Hash("0x" + bytes(fields["verdict"]).hex()) if fields["decided"] else None,
+    )
 
 
 def _read(

@@ -16,6 +16,7 @@ from oracle.daemon.config.loader import ACTED_ON
 from oracle.daemon.contexts import ReporterContexts, register_dispatch
 from oracle.daemon.read_app import ReadApp
 from oracle.dispatch.dispatch_calls import DispatchContext
+from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions
@@ -148,6 +149,16 @@ class App(ReadApp):
         )
 
     @cached_property
+    def results_folder(self) -> ResultsFolder | None:
+        """The folder with the results of tasks; None where the configuration names none.
+
+        Raises:
+            InputError: the folder is missing or unreadable.
+        """
+        path = self.config.dispatch.results_folder
+        return None if path is None else ResultsFolder.open(path)
+
+    @cached_property
     def board(self) -> Board:
         """Where what is signed here is shown to the other reporters."""
         return Board()
@@ -212,7 +223,10 @@ class App(ReadApp):
         return contexts
 
     def starter(self, epoch: int, clock: Callable[[], float]) -> DispatchContext:
-        """Return what dispatching works with; see `reporter` and `dispatch_publisher`."""
+        """Return what dispatching works with.
+
+        Raises as `reporter`, `dispatch_publisher` and `results_folder`.
+        """
         publisher = self.dispatch_publisher
         if self.dispatch_settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
@@ -220,7 +234,9 @@ class App(ReadApp):
         # Its planner counts what is on its way.
         sending = replace(tx.sending, max_in_flight=None)
         tx = replace(tx, sending=sending, role="dispatcher", batch_size=_STARTS_AT_ONCE)
-        context = DispatchContext(tx, self.dispatch_settings, self.probe_settings)
+        context = DispatchContext(
+            tx, self.dispatch_settings, self.probe_settings, self.results_folder
+        )
         register_dispatch(context)
         return context
 

@@ -1,8 +1,9 @@
 """Ends contests: when the window for a second group is over, the held stakes are released.
 
 A contest is found among the groups of final blocks, so that no reorg takes it back. Its call is
-planned at once and waits in the outbox until the window is over: as long as it waits, a second
-group may be ordered. See docs/explanation/dispatch.md#contests.
+planned at once and waits in the outbox until the window is over. As long as it waits, a second
+group may be ordered (`second_groups`) and decide the contest (`contest_decisions`).
+See docs/explanation/dispatch.md#contests.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.state.group import GroupResult
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult, counted
@@ -30,7 +31,7 @@ _SCANNED = "contests_scanned"
 _PRIORITY = 275
 # Of a hundred wei of the budget so many are kept for starts of tasks that are paid for.
 _KEPT_FOR_STARTS = 50
-# Groups that are looked at in a step: the contract is asked about each.
+# Groups, or open contests, of one step: the contract is asked about each.
 _AT_ONCE = 20
 _RETRY_SECONDS = 60
 # Groups that closed longer ago are left to whoever wants their stakes back, seconds.
@@ -70,6 +71,21 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
     if not added:
         return None
     return StepResult("contests found", added[0], counted([SETTLE_CONTEST] * len(added)))
+
+
+def open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
+    """Return the calls that wait for the end of their window at a block time.
+
+    A call that settles by a verdict is not among them: its contest is decided.
+    """
+    planned = uow.outbox.intents.in_states(account, [IntentState.PLANNED])
+    waiting = [
+        call
+        for call in planned
+        if call.request.dedup_key == f"{SETTLE_CONTEST}:{call.request.subject}"
+        and (call.request.not_before or 0) > time + 1
+    ]
+    return waiting[:_AT_ONCE]
 
 
 def _next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
@@ -116,14 +132,18 @@ def _request(context: DispatchContext, contest: _Contest) -> CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class SettleContestCall(CallKind):
-    """The end of a contest that no second group has decided in time."""
+    """The end of a contest, by the second group's verdict or after the window."""
 
     name: str = SETTLE_CONTEST
     reserve_share: int = _KEPT_FOR_STARTS
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        """A contest that is over ends the call; for a longer window the call waits."""
+        """End the call of a contest that is over; else let it wait.
+
+        The contract refuses a wrong result, and refuses any result before the second group was
+        compared. When the window is over, it takes the call and slashes nobody.
+        """
         name = "" if result.refusal is None else result.refusal.name
         if name == "NotContested":
             return Decision.end(IntentState.SUPERSEDED, SETTLED)

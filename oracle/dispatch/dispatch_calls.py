@@ -26,6 +26,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import wanted_downloads
 from oracle.dispatch.drawer import queue_at
 from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state.node import Membership
 from oracle.store.database import UnitOfWork
@@ -60,7 +61,7 @@ _KEPT_FOR_STARTS = 50
 
 @dataclass(slots=True)
 class ProbesLooked:
-    """The hash of the block at which system tasks, or contests, were looked at; None: at none."""
+    """The hash of the block at which a planner checked the network last; None: at none."""
 
     at: Hash | None = None
 
@@ -69,14 +70,17 @@ class ProbesLooked:
 class DispatchContext:
     """What dispatching needs beside an account: who is drawn, and how many tasks may wait.
 
-    `probing` None: no system task is created.
+    `probing` None: no system task is created. `results` None: results that the chain does not
+    hold are not known.
     """
 
     tx: TxContext
     settings: DispatchSettings
     probing: ProbeSettings | None = None
+    results: ResultsFolder | None = None
     looked: ProbesLooked = field(default_factory=ProbesLooked)
     contests_looked: ProbesLooked = field(default_factory=ProbesLooked)
+    decisions_checked: ProbesLooked = field(default_factory=ProbesLooked)
 
 
 class CallKey(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from oracle.bindings.probe_calls import probe_call
 from oracle.chain.heads import Heads
+from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
@@ -29,6 +30,7 @@ def plan_next(context: DispatchContext, heads: Heads) -> StepResult | None:
     return (
         plan_dispatch(context, heads)
         or plan_settlements(context, heads)
+        or plan_decided_settlements(context, heads)
         or plan_second_groups(context, heads)
         or plan_probes(context, heads)
     )

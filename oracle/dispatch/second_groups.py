@@ -1,7 +1,8 @@
-"""Orders the second group of each open contest, and ends its tasks: who lied is slashed by it.
+"""Orders the second group of each open contest, and ends its tasks.
 
 An open contest is a `settle_contest` call that waits for its window's end. Its group lies in a
 final block, and the second group's ids follow from it, so that the contract refuses another one.
+`contest_decisions` settles the contest by what the second group found.
 See docs/explanation/dispatch.md#second-groups.
 """
 
@@ -10,11 +11,11 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from oracle.bindings.contest_calls import contest_end, contested_group, least_fee
+from oracle.bindings.contest_calls import contested_group, least_fee
 from oracle.bindings.probe_calls import probe_nodes, second_group_call
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import active_draws_in
-from oracle.dispatch.contest_settlement import SETTLE_CONTEST, SETTLED
+from oracle.dispatch.contest_settlement import open_contests
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.probe_wants import PROBE, ends_wanted
 from oracle.domain.ids import Address, GroupKey
@@ -46,8 +47,6 @@ _DAY = 86_400
 # The tasks of a second group have ended so many days after it was planned: the window is a day,
 # and the longest timeout is another one.
 _DAYS_BACK = 4
-# Contests that are looked at in a step: the contract is asked about each.
-_AT_ONCE = 20
 _UNSENT = frozenset({*FAILED, IntentState.CANCELLED})
 
 
@@ -67,7 +66,7 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
     """Plan second groups and the ends of their tasks, once a block; None: there is nothing.
 
     Raises:
-        TransientError: no endpoint returns the least fee, or how a contested group stands.
+        TransientError: no endpoint returns the least fee.
     """
     if context.tx.is_stopped():
         return None
@@ -77,23 +76,19 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
             return None
         if context.contests_looked.at == cursor.hash:
             return None
-        contests = _open_contests(uow, context.tx.account, cursor.time)
+        contests = open_contests(uow, context.tx.account, cursor.time)
         calls = second_group_calls(uow, context.tx.account, cursor.time)
         wants = list(_wants(context, uow, contests, calls)) if contests else []
         requests = list(_ends(context, uow, calls, cursor.time))
     requests += [_request(context, cursor, want) for want in wants]
-    settled = _settled(context, heads, contests, calls)
     context.contests_looked.at = cursor.hash
-    if not requests and not settled:
+    if not requests:
         return None
     stamp = context.tx.stamp
     with context.tx.writing() as uow:
         added = [uow.outbox.intents.add(_numbered(uow, each), stamp) for each in requests]
-        for contest in settled:
-            uow.outbox.intents.end(contest, IntentState.SUPERSEDED, SETTLED, stamp)
-    kinds = [*(each.kind for each in requests), *(SETTLE_CONTEST for _ in settled)]
-    first = added[0] if added else settled[0].id
-    return StepResult("second groups planned", first, counted(kinds))
+    kinds = [request.kind for request in requests]
+    return StepResult("second groups planned", added[0], counted(kinds))
 
 
 def second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
@@ -118,13 +113,6 @@ def can_start(uow: UnitOfWork, call: Intent, rules: Rules, at: Cursor) -> bool:
         node in rows and node not in drawn and unavailable(rows[node], at.time, rules) is None
         for node in nodes
     )
-
-
-def _open_contests(uow: UnitOfWork, account: Account, now: int) -> list[Intent]:
-    """Return the calls that wait for the end of their window."""
-    planned = uow.outbox.intents.in_states(account, [IntentState.PLANNED])
-    waiting = [one for one in planned if one.request.kind == SETTLE_CONTEST]
-    return [one for one in waiting if (one.request.not_before or 0) > now + 1][:_AT_ONCE]
 
 
 def _wants(
@@ -181,24 +169,6 @@ def _is_ordered(call: Intent) -> bool:
 def _is_known(task: Task) -> bool:
     """Tell whether all that the order hash covers is known of a task."""
     return None not in (task.kind, task.size, task.timeout, task.version)
-
-
-def _settled(
-    context: DispatchContext, heads: Heads, contests: Sequence[Intent], calls: Sequence[Intent]
-) -> list[Intent]:
-    """Return the contests with a second group that somebody has settled, as of the final block."""
-    mined = {IntentState.MINED, IntentState.FINAL}
-    decided = {
-        one.request.subject for one in calls if one.state in mined or one.error_text == NOT_OPEN
-    }
-    lines, network = context.tx.lines(), context.tx.publisher.domain.contract
-    settled = []
-    for contest in contests:
-        if contest.request.subject in decided:
-            group, _ = contested_group(contest.request.calldata)
-            if contest_end(lines, network, group, hex(heads.final.number)) is None:
-                settled.append(contest)
-    return settled
 
 
 def _ends(

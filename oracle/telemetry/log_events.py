@@ -51,6 +51,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "lease_renewal_failed": "The lease could not be renewed. After 20 s of that the process signs "
     "and sends nothing more, and ends.",
     "log_times_differ": "A log's `blockTimestamp` is not its header's time, which was taken.",
+    "result_file_unreadable": "A file in `dispatch.results_folder` holds no hash or cannot be "
+    "read: which file, and why. The contest of that task waits for another result; repair it.",
     "segment_lost": "A worker died, hung or answered something else while it prepared a range of "
     "history: how often, and why. The range is ordered again.",
     "segment_refused": "A worker gave no segment of a range, and why; the daemon reads it itself.",

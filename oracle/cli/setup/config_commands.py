@@ -164,15 +164,19 @@ def _keys(app: App, found: _Findings) -> str:
 
 
 def _dispatch(app: App, found: _Findings, *, is_online: bool) -> str:
-    """Say by what tasks are given out; the network must take it from our key."""
-    told = app.config.dispatch
-    by = f"by {told.policy} from block {told.start_block} on, {told.queue_alpha} tasks a member"
+    """Describe how tasks are given out, and check that the network accepts the dispatcher."""
+    section = app.config.dispatch
+    policy = (
+        f"by {section.policy} from block {section.start_block} on, "
+        f"{section.queue_alpha} tasks a member"
+    )
     if app.dispatcher is None:
-        return f"{by}; no key: nodes are drawn, nothing is started"
+        return f"{policy}; no key: nodes are drawn, nothing is started"
     sender = app.dispatcher.address
     if is_online and balance_of(app.dispatch_publisher.lines, sender) == 0:
         found.warnings.append(f"the dispatcher {sender} has no ether: nothing can be started")
-    return f"{by}, dispatcher {sender}"
+    results = "" if app.results_folder is None else f", results from {section.results_folder}"
+    return f"{policy}, dispatcher {sender}{results}"
 
 
 def _starts(app: App, found: _Findings) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -54,6 +55,9 @@ class DispatchSection(Section):
     downloads_per_day: int = Field(default=200, ge=0, le=100_000)
     # Of these, so many to one node.
     downloads_per_node_per_day: int = Field(default=4, ge=1, le=1000)
+    # Folder with the hashes of results, one file per task: contests are settled by them within
+    # their window. Left out: by a member of either group, or at the window's end.
+    results_folder: Path | None = None
 
 
 def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:

@@ -131,6 +131,7 @@ def load(path: Path) -> Config:
         refuse_readable_by_others(path)
     place_beside(path, written, "database", "url")
     place_beside(path, written, "history", "stage")
+    place_beside(path, written, "dispatch", "results_folder")
     faults = _unknown_variables(os.environ)
     config = None
     try:

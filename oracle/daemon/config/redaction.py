@@ -123,6 +123,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "max_in_flight",
         "downloads_per_day",
         "downloads_per_node_per_day",
+        "results_folder",
     ),
     "probing": (
         "enabled",

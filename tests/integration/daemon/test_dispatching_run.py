@@ -245,6 +245,21 @@ def test_a_policy_and_its_numbers_are_judged_before_anything_is_drawn(
     assert complaint in capsys.readouterr().err
 
 
+def test_missing_results_folder_is_refused_before_anything_is_started(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["dispatch"]["results_folder"] = "results"
+    path = write(settings, tmp_path / "config.toml")
+    for command in (["run", "--once", "--dispatch"], ["config", "check"]):
+        assert run([*command, "--config", str(path)]) == 2
+        fault = f"dispatch.results_folder: {tmp_path / 'results'}: no such folder; "
+        assert capsys.readouterr().err.count(fault) == 1
+
+    (tmp_path / "results").mkdir()
+    facts = told(capsys, "config", "check", "--config", path)["facts"]
+    assert facts["dispatch"].endswith(f", results from {tmp_path / 'results'}")
+
+
 def test_a_policy_that_scores_nobody_is_no_rule_set(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -11,6 +11,7 @@ import pytest
 from web3 import Web3
 
 from oracle.dispatch.contest_settlement import SETTLE_CONTEST
+from oracle.dispatch.results_folder import ResultsFolder
 from oracle.dispatch.second_groups import DRAWN_FOR_BLOCKS, END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import Address
 from oracle.store.database import Store
@@ -18,7 +19,16 @@ from tests.integration.evm.test_dispatching_crashes import fused, nonce, play
 from tests.support.evm.chain import Chain
 from tests.support.evm.contests import WINDOW, order_second
 from tests.support.evm.fixtures import chain
-from tests.support.evm.network import ETHER, TIMEOUT, Standing, Status, answer_of, word
+from tests.support.evm.network import (
+    ETHER,
+    MIN_STAKE,
+    TIMEOUT,
+    TOLL,
+    Standing,
+    Status,
+    answer_of,
+    word,
+)
 from tests.support.office import FINALITY, Premises
 from tests.support.sending.fuses import Crash, Fuse
 from tests.support.txmgr.dispatch_office import DispatchOffice, fresh_stage, premises
@@ -169,6 +179,124 @@ def test_second_group_of_the_daemon_takes_the_stake_of_garbage_first(each_office
     assert office.states(SETTLE_CONTEST) == ["superseded"]
     assert len(second_tasks(office)) == 3
     assert office.states(SECOND_GROUP) == ["final"]
+
+
+@pytest.fixture
+def results(office: DispatchOffice, tmp_path: Path) -> Path:
+    """The folder that the daemon's operator keeps the hashes of results in."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    office.results = ResultsFolder.open(folder)
+    office.restart()
+    return folder
+
+
+def deliver_result(folder: Path, task: bytes, number: int) -> None:
+    (folder / f"0x{task.hex()}").write_text(f"0x{word(number).hex()}\n")
+
+
+def settlement_results(office: DispatchOffice) -> list[int]:
+    """The result that each settlement on the chain was called with."""
+    contract = office.premises.network.contract
+    calls = [
+        contract.decode_function_input(call.request.calldata)[1]
+        for call in office.intents(SETTLE_CONTEST)
+        if call.state.value in {"mined", "final"}
+    ]
+    return [int.from_bytes(call["result"]) for call in calls]
+
+
+def test_delivered_result_settles_the_contest_within_the_window(
+    office: DispatchOffice, results: Path
+):
+    office.index()
+    tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
+    network = office.premises.network
+    first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
+    crowd(office)
+    for _ in range(3):
+        office.block()
+    # The liar's storage delivers what it answered, and the first group's honest nodes nothing.
+    deliver_result(results, tasks[0], GARBAGE)
+    answer_second(office, RIGHT, RIGHT, RIGHT)
+    for _ in range(FINALITY + 2):
+        office.block()
+    assert office.states(SETTLE_CONTEST) == ["planned"]
+
+    (results / f"0x{second_tasks(office)[1].hex()}").write_text("0x12")
+    deliver_result(results, second_tasks(office)[2], RIGHT)
+    credited_before = network.owed(network.treasury)
+    office.block()
+    # One commit ends the call for the window's end and plans the one with the result.
+    assert office.states(SETTLE_CONTEST) == ["superseded", "live"]
+    office.restart()
+    for _ in range(FINALITY + 3):
+        office.block()
+    assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
+    assert settlement_results(office) == [RIGHT]
+    assert garbage == first[0]
+    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert network.node(garbage)["stake"] == 0
+    assert {network.node(node)["open"] for node in first[1:]} == {0}
+    # The floor of one fee repays the second group; the treasury gets the rest of the stake.
+    credited = network.owed(network.treasury) - credited_before
+    assert credited == MIN_STAKE - TOLL
+    # After the window, too, nothing is sent again.
+    office.premises.chain.later(WINDOW + 60)
+    office.restart()
+    for _ in range(3):
+        office.block()
+    assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
+
+
+def test_error_verdict_of_the_second_group_settles_without_a_delivered_result(
+    office: DispatchOffice,
+):
+    """The answer "cannot be run" is the same in every group: the chain holds its result."""
+    tasks, garbage = played(office, GARBAGE, 0, 0)
+    first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
+    crowd(office)
+    for _ in range(3):
+        office.block()
+    answer_second(office, 0, 0, 0)
+    for _ in range(2 * FINALITY + 5):
+        office.block()
+    assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
+    assert garbage == first[0]
+    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+
+
+def test_second_group_without_a_majority_releases_the_stakes_at_once(office: DispatchOffice):
+    tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
+    network = office.premises.network
+    first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
+    crowd(office)
+    for _ in range(3):
+        office.block()
+    answer_second(office, 21, 22, 23)
+    for _ in range(2 * FINALITY + 5):
+        office.block()
+    assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
+    assert standings(office, first) == [Standing.ACTIVE] * 3
+    assert {network.node(node)["open"] for node in first} == {0}
+
+
+def test_contests_of_both_groups_are_settled_by_one_result(office: DispatchOffice, results: Path):
+    tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
+    first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
+    crowd(office)
+    for _ in range(4):
+        office.block()
+    deliver_result(results, second_tasks(office)[0], RIGHT)
+    deliver_result(results, second_tasks(office)[1], GARBAGE)
+    answer_second(office, RIGHT, GARBAGE, RIGHT)
+    for _ in range(2 * FINALITY + 6):
+        office.block()
+    judges = [Web3.to_checksum_address(office.node_of(task)) for task in second_tasks(office)]
+    assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
+    assert standings(office, judges) == [Standing.ACTIVE, Standing.SLASHED, Standing.ACTIVE]
+    assert sorted(office.states(SETTLE_CONTEST)) == ["final"] * 2 + ["superseded"] * 2
+    assert settlement_results(office) == [RIGHT, RIGHT]
 
 
 def test_second_group_that_a_reorg_takes_back_is_ordered_once(office: DispatchOffice):

@@ -13,6 +13,7 @@ from web3 import Web3
 from oracle.bindings.contract_errors import refusal_of
 from oracle.daemon.contexts import register_dispatch
 from oracle.dispatch.assigner import DrawHook, check_dispatch
+from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
@@ -20,6 +21,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.probe_planner import plan_probes
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.dispatch.probe_windows import ProbeWindowHook
+from oracle.dispatch.results_folder import ResultsFolder
 from oracle.dispatch.second_groups import plan_second_groups
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
@@ -98,6 +100,7 @@ class DispatchOffice(Office):
 
     dispatch: DispatchSettings | None = None
     probing: ProbeSettings | None = None
+    results: ResultsFolder | None = None
     dispatching: DispatchContext
     batch_size = 100
 
@@ -160,7 +163,7 @@ class DispatchOffice(Office):
             batch_size=self.batch_size,
             role="dispatcher",
         )
-        context = DispatchContext(tx, dispatch, self.probing)
+        context = DispatchContext(tx, dispatch, self.probing, self.results)
         register_dispatch(context)
         return context
 
@@ -173,7 +176,10 @@ class DispatchOffice(Office):
         """One turn of the scheduler for the dispatcher alone."""
         self.index()
         done: list[StepResult] = []
-        planners = (plan_dispatch, plan_settlements, plan_second_groups, plan_probes)
+        planners = (
+            *(plan_dispatch, plan_settlements, plan_decided_settlements),
+            *(plan_second_groups, plan_probes),
+        )
         for step in (confirm, *planners, next_step):
             context: Any = self.dispatching if step in planners else self.starts
             while (one := step(context, self.source.heads())) is not None:

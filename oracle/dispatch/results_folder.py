@@ -1,0 +1,73 @@
+"""Reads the hashes of results that the operator's storage delivers to the dispatcher.
+
+The chain holds what nodes answer, never their results: an answer is bound to its group, so that
+nobody copies it into another group. See docs/explanation/dispatch.md#results.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import structlog
+
+from oracle.domain.ids import Hash, TaskKey
+from oracle.errors import InputError
+
+_HASH = re.compile(r"0x[0-9a-f]{64}")
+# A hash, and the end of its line; what is longer is no hash, and is not read to its end.
+_MAX_BYTES = 80
+
+
+class ResultsFolder:
+    """A folder with one file per task: its name is the task, its text the hash of the result.
+
+    Nothing in it is trusted: a result counts where its hash opens the verdict on the chain.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Each faulty file is logged once, and again after it was read well.
+        self._logged: dict[Path, str] = {}
+
+    @classmethod
+    def open(cls, path: Path) -> "ResultsFolder":
+        """Return the folder.
+
+        Raises:
+            InputError: it is missing, no folder, or unreadable.
+        """
+        setting = f"dispatch.results_folder: {path}"
+        if not path.is_dir():
+            raise InputError(f"{setting}: no such folder; create it, or remove the setting")
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise InputError(f"{setting}: permission denied; the daemon's user must read it")
+        return cls(path)
+
+    def read_results(self, tasks: Iterable[TaskKey]) -> Iterator[Hash]:
+        """Yield the result of each of the tasks that has a file with a hash."""
+        for task in tasks:
+            result = self._read_result(self._path / task)
+            if result is not None:
+                yield result
+
+    def _read_result(self, path: Path) -> Hash | None:
+        try:
+            with path.open("rb") as stream:
+                text = stream.read(_MAX_BYTES).decode("ascii", "replace").strip().lower()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._log_fault(path, error.strerror or "it cannot be read")
+            return None
+        if _HASH.fullmatch(text) is None:
+            self._log_fault(path, "expected a hash: 0x and 64 hex digits")
+            return None
+        self._logged.pop(path, None)
+        return Hash(text)
+
+    def _log_fault(self, path: Path, reason: str) -> None:
+        if self._logged.get(path) == reason:
+            return
+        self._logged[path] = reason
+        structlog.get_logger().warning("result_file_unreadable", file=str(path), reason=reason)
