@@ -50,7 +50,7 @@ from oracle.txmgr.signing_queue import backoff_reason
 _STATISTICS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
 # A second provider may be silent for so long before the daemon is not ready.
-_UNCONFIRMED_SECONDS = 300.0
+UNCONFIRMED_SECONDS = 300.0
 # How often to see whether an endpoint is due, each is once an hour, or one that was late has told.
 PROBE_SECONDS = 10.0
 
@@ -141,7 +141,7 @@ class DaemonSteps:
         self.watch.refused = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
         since, now = self.ingest.unconfirmed_since, self.ingest.clock()
-        is_late = since is not None and now - since > _UNCONFIRMED_SECONDS
+        is_late = since is not None and now - since > UNCONFIRMED_SECONDS
         if unconfirmed is not None and is_late:
             self.watch.raise_condition(Condition.WAITING_WITNESS, unconfirmed)
         else:

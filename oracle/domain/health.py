@@ -74,11 +74,6 @@ class Condition(Enum):
         "The state differs from a fold of its logs; nothing is published",
         "`qos-oracle resync verify --half state`",
     )
-    PROOF_MISSING = (
-        _ATTENTION,
-        "A proof is missing; until it is there, nothing is derived from its blocks",
-        "add an endpoint that serves the proof",
-    )
     WAITING_WITNESS = (
         _ATTENTION,
         "No second provider confirms the final blocks",

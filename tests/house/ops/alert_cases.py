@@ -24,6 +24,26 @@ def _case(alert: str, series: str, fires: str, rests: str, minute: int = 10) -> 
 # Values: `0x10` is 0 eleven times, `0+1x10` counts up by 1.
 CASES = (
     _case("OracleDown", 'up{job="qos-oracle"}', "0x10", "0x1 1x10"),
+    AlertCase(
+        "OracleHealthDown",
+        {'oracle_health_condition{condition="gap"}': "1x10"},
+        {
+            'oracle_health_condition{condition="behind"}': "1x10",
+            'oracle_health_condition{condition="refused"}': "0x8 1x2",
+        },
+    ),
+    AlertCase(
+        "OracleHealthAttention",
+        {'oracle_health_condition{condition="low_disk"}': "1x20"},
+        {
+            'oracle_health_condition{condition="gap"}': "1x20",
+            # Active for ten minutes, and gone again.
+            'oracle_health_condition{condition="held"}': "1x10 0x10",
+            'oracle_health_condition{condition="behind"}': "0x20",
+        },
+        18,
+    ),
+    _case("OracleHealthUnreported", "oracle_health_unreported_total", "0+5x10", "0+1x10"),
     _case("OracleBehind", "oracle_lag_seconds", "301x10", "300x10"),
     _case("OracleStepFails", 'oracle_step_failures_total{step="index"}', "0+3x10", "0+1x10"),
     _case("OracleNotifyStuck", 'oracle_notify_failures_in_a_row{target="a"}', "6x10", "5x10"),

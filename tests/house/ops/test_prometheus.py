@@ -13,6 +13,7 @@ import pytest
 from prometheus_client import Metric, generate_latest
 from prometheus_client.registry import Collector
 
+from oracle.domain.health import Condition, Severity
 from oracle.telemetry import metrics
 from reference.metrics_page import everything_shown
 from tests.house.ops.alert_cases import ALWAYS, CASES, AlertCase
@@ -72,6 +73,15 @@ class _Sampled(Collector):
 def test_every_alert_has_one_case():
     shipped = re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text("utf-8"), re.MULTILINE)
     assert sorted(shipped) == sorted(case.alert for case in CASES)
+
+
+def test_health_alerts_split_the_conditions_by_their_severity():
+    pattern = r'oracle_health_condition\{condition(=~|!~)"([a-z_|]+)"\} == 1'
+    down, attention = re.findall(pattern, ALERTS.read_text("utf-8"))
+    keys = {one.key for one in Condition if one.severity is Severity.DOWN}
+    assert (down[0], set(down[1].split("|"))) == ("=~", keys)
+    assert attention == ("!~", down[1])
+    assert {one.severity for one in Condition} == {Severity.DOWN, Severity.ATTENTION}
 
 
 @pytest.mark.slow

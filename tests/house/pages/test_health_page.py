@@ -1,16 +1,81 @@
-"""docs/explanation/health.md names every condition as it is declared."""
+"""docs/explanation/health.md has every condition as declared, and as `/readyz` reports it."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from oracle.daemon.daemon_health import READY_WITHIN_FAILURES, READY_WITHIN_SECONDS
+from oracle.daemon.steps import UNCONFIRMED_SECONDS
 from oracle.domain.health import Condition
+from oracle.queries.contract_view import READY_WITHIN_BLOCKS
+from oracle.queries.health import is_late
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/explanation/health.md"
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/explanation/health.md").read_text("utf-8")
+ROWS = re.findall(r"^\| `([A-Z-]+)` \| (\w+) \| (.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
+# Where `DaemonHealth.health` gets its findings; the reporter adds the disk for metrics alone.
+RAISING = ("oracle/daemon", "oracle/cli/run_commands.py")
+ONLY_METRICS = ("oracle/daemon/health_reporter.py", "oracle/daemon/web/pages")
+LIMITS = {
+    Condition.NO_ENDPOINT: f"after {READY_WITHIN_SECONDS:.0f} s",
+    Condition.BEHIND: f"after {READY_WITHIN_BLOCKS} blocks",
+    Condition.WAITING_WITNESS: f"after {UNCONFIRMED_SECONDS:.0f} s",
+    Condition.REPORT_LATE: "after 1.5 heartbeats",
+    Condition.STEP_FAILING: f"after {READY_WITHIN_FAILURES} failures in a row",
+}
+
+
+def conditions_in(tree: ast.AST) -> Iterator[Condition]:
+    """Yield the conditions that code mentions, `Condition.HALTED`."""
+    names = Condition.__members__
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="Condition"), attr=name) if name in names:
+                yield Condition[name]
+
+
+def raised_by_the_process() -> set[Condition]:
+    """Return the conditions that the daemon's own code raises, and those of the contract."""
+    paths = [
+        path
+        for top in RAISING
+        for path in ([ROOT / top] if top.endswith(".py") else (ROOT / top).rglob("*.py"))
+        if not str(path.relative_to(ROOT)).startswith(ONLY_METRICS)
+    ]
+    queries = ast.parse((ROOT / "oracle/queries/health.py").read_text("utf-8"))
+    (contract,) = (
+        node
+        for node in queries.body
+        if isinstance(node, ast.FunctionDef) and node.name == "report_findings"
+    )
+    trees = [contract, *(ast.parse(path.read_text("utf-8")) for path in paths)]
+    return {condition for tree in trees for condition in conditions_in(tree)}
 
 
 def test_every_condition_is_on_the_page_as_it_is_declared():
-    row = re.compile(r"^\| `([A-Z-]+)` \| (\w+) \| (.+) \| (.+) \|$", re.MULTILINE)
-    rows = row.findall(PAGE.read_text("utf-8"))
-    assert rows == [
+    assert [row[:4] for row in ROWS] == [
         (one.label, one.severity.name.lower(), one.title, one.action) for one in Condition
     ]
+
+
+def test_the_page_says_which_conditions_readyz_reports_and_when():
+    raised = raised_by_the_process()
+    expected = {one.label: LIMITS.get(one, "yes") if one in raised else "-" for one in Condition}
+    assert {row[0]: row[4] for row in ROWS} == expected
+
+
+def test_a_report_is_late_after_one_and_a_half_heartbeats():
+    assert not is_late(15, 10)
+    assert is_late(16, 10)
+
+
+def test_every_condition_is_raised_somewhere():
+    declared = ROOT / "oracle/domain/health.py"
+    raised = {
+        condition
+        for path in (ROOT / "oracle").rglob("*.py")
+        if path != declared
+        for condition in conditions_in(ast.parse(path.read_text("utf-8")))
+    }
+    assert raised == {*Condition}
