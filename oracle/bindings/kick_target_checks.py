@@ -122,14 +122,14 @@ def adapter_code_hash(artifact: str, code: str | None) -> Hash:
 # --- Probes: each says what it wants, None where it has it. ---
 
 
-def is_owner_of_node(lines: Caller, node: Address, adapter: Address) -> str | None:
+def owner_mismatch(lines: Caller, node: Address, adapter: Address) -> str | None:
     """Return who owns the Node contract, where it is not the adapter."""
     answer = lines.ask("eth_call", {"to": node, "data": plain_call("owner()")}, "latest")
     owner = _word_as_address(answer, f"the owner of {node}")
     return None if owner == adapter.lower() else owner
 
 
-def is_task_contract_of(lines: Caller, node: Address, task: Address) -> str | None:
+def task_contract_mismatch(lines: Caller, node: Address, task: Address) -> str | None:
     """Return what the Node contract says to this task contract, where it is not its own.
 
     In its name a task is ended of a node that is none: the right one hears of the node's status.
@@ -138,13 +138,13 @@ def is_task_contract_of(lines: Caller, node: Address, task: Address) -> str | No
     return None if said == NOT_BUSY else said
 
 
-def is_qos_of(lines: Caller, node: Address, qos: Address) -> str | None:
+def qos_contract_mismatch(lines: Caller, node: Address, qos: Address) -> str | None:
     """Return what the QOS contract says to this Node contract, where it is not its own."""
     said = _refusal(lines, node, qos, plain_call("kickout(address)", ZERO_ADDRESS))
     return None if said == "" else said
 
 
-def is_admin_of_staking(lines: Caller, staking: Address, adapter: Address) -> str | None:
+def staking_admin_mismatch(lines: Caller, staking: Address, adapter: Address) -> str | None:
     """Return what NodeStaking says to the adapter, where it is not its admin."""
     said = _refusal(lines, adapter, staking, plain_call("unstake(address)", ZERO_ADDRESS))
     return None if said == NOT_STAKED else said
@@ -163,16 +163,16 @@ def _of_nodes(lines: Caller, target: KickTarget, at: Address) -> list[ContractMi
         _address(lines, target, at, name) for name in ("NODE", "QOS", "taskContract")
     )
     told = [
-        ("owner of Node", f"the kick target, {at}", is_owner_of_node(lines, node, at)),
-        ("task contract of Node", task, is_task_contract_of(lines, node, task)),
-        ("QOS of Node", qos, is_qos_of(lines, node, qos)),
+        ("owner of Node", f"the kick target, {at}", owner_mismatch(lines, node, at)),
+        ("task contract of Node", task, task_contract_mismatch(lines, node, task)),
+        ("QOS of Node", qos, qos_contract_mismatch(lines, node, qos)),
     ]
     return [ContractMismatch(what, want, found) for what, want, found in told if found is not None]
 
 
 def _of_staking(lines: Caller, target: KickTarget, at: Address) -> list[ContractMismatch]:
     staking = _address(lines, target, at, "STAKING")
-    found = is_admin_of_staking(lines, staking, at)
+    found = staking_admin_mismatch(lines, staking, at)
     if found is None:
         return []
     return [ContractMismatch("admin of NodeStaking", f"the kick target, {at}", found)]

@@ -43,7 +43,7 @@ def check_code(endpoint: Endpoint, reader: EventReader) -> None:
         known = reader.profile.contracts.get(contract)
         if known is not None and known.is_proxy:
             continue
-        lasting = topics if contract != ORACLE else [t for t in topics if _lasts(reader, t)]
+        lasting = topics if contract != ORACLE else [t for t in topics if _is_permanent(reader, t)]
         missing = [topic for topic in lasting if _pushed(topic) not in str(code).lower()]
         if missing:
             names = ", ".join(sorted(map(reader.name_of, missing)))
@@ -52,7 +52,7 @@ def check_code(endpoint: Endpoint, reader: EventReader) -> None:
             )
 
 
-def _lasts(reader: EventReader, topic: str) -> bool:
+def _is_permanent(reader: EventReader, topic: str) -> bool:
     """Tell whether an event is said by the code that stays, not by the constructor alone."""
     return reader.name_of(topic) not in SAID_WHEN_MADE
 

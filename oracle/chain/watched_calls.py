@@ -112,7 +112,7 @@ def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
 def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptStatusResponse]:
     """Return receipts by transaction: by the block where that is served, else one by one."""
     try:
-        if _gives_blocks(endpoint, calls[0].block):
+        if _supports_block_traces(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
             found = endpoint.client.batch(
                 _METHOD, [[hex(place)] for place in blocks], list[ReceiptStatusResponse]
@@ -129,7 +129,7 @@ def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptSta
     return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
 
 
-def _gives_blocks(endpoint: Endpoint, block: int) -> bool:
+def _supports_block_traces(endpoint: Endpoint, block: int) -> bool:
     """Find out by one question alone: in a batch, a refusal would look like one of its size."""
     if not endpoint.gives_block_receipts and endpoint.has(_METHOD):
         try:

@@ -42,7 +42,7 @@ YesOption = Annotated[
 DEFAULT_CONFIG = Path("config/local.toml")
 
 
-def agreed(what: str, *, yes: bool, dry_run: bool) -> bool:
+def confirm_action(what: str, *, yes: bool, dry_run: bool) -> bool:
     """Return whether to do what sends, or ends something for good; False: a dry run.
 
     See docs/how-to/act-by-hand.md#what-asks-before-it-acts.

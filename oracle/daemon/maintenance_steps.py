@@ -18,16 +18,16 @@ from oracle.indexer.audit.reread import Reread, Rereader, reread_next
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
 from oracle.indexer.audit.unproven_history import why_unproven
 from oracle.indexer.block_confirmation import unconfirmed_reason
-from oracle.indexer.feeds.feed_faults import holding, words_of
-from oracle.indexer.folded_state import TooFarError
+from oracle.indexer.feeds.feed_faults import fault_text, holding
+from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.snapshots import (
     SnapshotSource,
     check_sample,
     make_next_snapshot,
-    note_sample,
     state_mismatch,
+    store_sample_result,
 )
 from oracle.queries.outbox.outbox_figures import OutboxRecount, with_accounts, with_contract
 from oracle.reporting.reporting_context import ReportingContext
@@ -119,7 +119,7 @@ class MaintenanceSteps:
         with app.store.reading() as uow:
             fault = holding(uow)
             if fault is not None:
-                return f"the feed is in doubt: {words_of(fault)}"
+                return f"the feed is in doubt: {fault_text(fault)}"
             mismatch = state_mismatch(uow)
             if mismatch is not None:
                 return mismatch
@@ -206,7 +206,7 @@ class MaintenanceSteps:
         self._sample_page = (self._sample_page + 1) % _SAMPLE_PAGES
         try:
             check = check_sample(source, page)
-        except TooFarError:
+        except NoNearbySnapshotError:
             # The snapshots come first.
             check = None
         if check is None:
@@ -215,7 +215,7 @@ class MaintenanceSteps:
         integrity_metrics.STATE_DIFFERENCE.set(len(check.differing))
         with self._manner().transaction(self.app.store) as uow:
             was_known = state_mismatch(uow) is not None
-            note_sample(uow, check)
+            store_sample_result(uow, check)
             mismatch = state_mismatch(uow)
         if mismatch is not None and not was_known:
             structlog.get_logger().error("state_mismatch", reason=mismatch)

@@ -181,7 +181,7 @@ def run(
     def work() -> None:
         try:
             while (job := timetable.wait_for_job()) is not None and not stop.is_set():
-                if _turn(job, liveness):
+                if _run_job(job, liveness):
                     timetable.bring_forward(job.name)
         except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
             failures.append(error)
@@ -238,7 +238,7 @@ def run_once(steps: Sequence[Job], stop: threading.Event, clock: Clock = time.mo
         pass
 
 
-def _turn(step: Job, liveness: JobLiveness) -> bool:
+def _run_job(step: Job, liveness: JobLiveness) -> bool:
     """Turn once and tell whether there may be more to do."""
     try:
         done = _measured(step)

@@ -35,9 +35,9 @@ from oracle.systems.waiting_line import (
     Line,
     LineUp,
     WaitingTasks,
+    cannot_reach_verdict,
     drop_with,
     in_turn,
-    is_dead_group,
     line_of,
     tasks_by_group,
 )
@@ -228,7 +228,7 @@ class QueueView:
         if self.settings.trios is not None:
             lost = never_startable(self.waiting, self.fellows)
         else:
-            dead = {group for group, tasks in groups.items() if is_dead_group(tasks)}
+            dead = {group for group, tasks in groups.items() if cannot_reach_verdict(tasks)}
             lost = [task for task in self.waiting if task.group in dead]
         drops = (
             drop_with(task, () if task.group is None else groups[task.group])

@@ -26,7 +26,7 @@ from oracle.domain.state.task import Task
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import FAILED, UNFINISHED, Account, Intent, IntentState
 from oracle.systems.crynux.requirements import unavailable
-from oracle.systems.probing import Probe, lacks_probe, probes_due
+from oracle.systems.probing import Probe, is_probe_due, probes_due
 
 # How the outbox names them.
 PROBE, END_PROBE = "probe", "end_probe"
@@ -76,7 +76,7 @@ class ProbeState:
         rows = self.uow.nodes.named(nodes)
         drawn = set(active_draws_in(self.uow).values())
         able = all(node in rows and self._is_able(rows[node], drawn) for node in nodes)
-        return able and lacks_probe(rows[nodes[0]], window)
+        return able and is_probe_due(rows[nodes[0]], window)
 
     def _is_able(self, node: Node, drawn: set[Address]) -> bool:
         return node.address not in drawn and unavailable(node, self.time, self.rules) is None

@@ -16,8 +16,8 @@ from oracle.daemon.config.loader import (
     LogLines,
     complaint,
     fault_line,
-    place_beside,
     read_toml,
+    resolve_relative_to_config,
 )
 from oracle.daemon.config.redaction import secret_parts
 from oracle.daemon.config.sections import Section, Url
@@ -161,8 +161,8 @@ def load_gateway(path: Path) -> GatewayConfig:
         InputError: one line for each fault; or it holds a secret, and others may read it.
     """
     written = read_toml(path)
-    place_beside(path, written, "database", "url")
-    place_beside(path, written, "stakes", "database_url")
+    resolve_relative_to_config(path, written, "database", "url")
+    resolve_relative_to_config(path, written, "stakes", "database_url")
     try:
         config = GatewayConfig.model_validate(written)
     except ValidationError as error:

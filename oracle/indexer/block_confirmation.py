@@ -14,7 +14,7 @@ from oracle.chain.verification.refused_blocks import BLOCK_HASH, BlockRefusal
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.refused_block import explained, refusal_in, remembered
+from oracle.indexer.refused_block import explained, refusal_in, store_refusal
 from oracle.indexer.reorgs.fork_detection import ENOUGH, ForkContext, OutvotedError
 from oracle.store.database import UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
@@ -108,7 +108,7 @@ def _check_refused(fork_context: ForkContext, blocks: BlockRange) -> None:
         return
     supporters = _supporters(fork_context, _shown_at(fork_context, known.number))
     if max(map(len, supporters.values()), default=0) < ENOUGH:
-        raise remembered(fork_context.store, known)
+        raise store_refusal(fork_context.store, known)
 
 
 def _judge(fork_context: ForkContext, block: BlockRef, giver: str, blocks: BlockRange) -> None:
@@ -149,7 +149,7 @@ def _refused(
 ) -> TransientError:
     said = " and ".join(f"{hash_} to {name}" for name, hash_ in sorted(shown.items()))
     words = f"block {number} is {said}: each fits itself, and no second endpoint says the same"
-    return remembered(fork_context.store, BlockRefusal(number, ours, BLOCK_HASH, words))
+    return store_refusal(fork_context.store, BlockRefusal(number, ours, BLOCK_HASH, words))
 
 
 def _shown_at(fork_context: ForkContext, number: int) -> dict[str, Hash]:

@@ -28,7 +28,7 @@ from oracle.store.state.snapshot_repository import StateSnapshot
 _MAX_SNAPSHOTS = 3
 
 
-class TooFarError(OracleError):
+class NoNearbySnapshotError(OracleError):
     """No snapshot lies near enough to the block: it would take too long to fold."""
 
 
@@ -49,7 +49,7 @@ class FoldedState:
     snapshot: int | None = None
 
 
-def maker_of(reader: LogReader, rules: Rules, min_scores: int) -> bytes:
+def snapshot_version(reader: LogReader, rules: Rules, min_scores: int) -> bytes:
     """Return the name of all that a snapshot depends on beside the raw rows."""
     parts = (str(FOLD_VERSION), reader.identity, rules.to_json(), str(min_scores))
     return sha256("\n".join(parts).encode()).digest()
@@ -69,9 +69,9 @@ def folded_up_to(
     `min_scores` matters to who asks for registrations. `max_logs`: how many logs may be folded.
 
     Raises:
-        TooFarError: there are more of them after the nearest snapshot.
+        NoNearbySnapshotError: there are more of them after the nearest snapshot.
     """
-    made_by = maker_of(reader, rules, min_scores)
+    made_by = snapshot_version(reader, rules, min_scores)
     tried = 0
     for snapshot in uow.snapshots.newest_to(last, made_by):
         if tried == _MAX_SNAPSHOTS:
@@ -196,7 +196,7 @@ def _load_tasks(
 
 def _check_distance(uow: UnitOfWork, first: int, last: int, max_logs: int | None) -> None:
     if max_logs is not None and uow.logs.count_between(first, last) > max_logs:
-        raise TooFarError(
+        raise NoNearbySnapshotError(
             f"the state after block {last} takes a fold of more than {max_logs} logs: the daemon "
             "makes snapshots of such blocks while it is at the head; ask again later, or run "
             f"`qos-oracle explain --at {last}`"

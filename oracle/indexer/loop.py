@@ -27,11 +27,11 @@ from oracle.indexer.block_hooks import HookNote, first_block, header_depth
 from oracle.indexer.commit import FetchedWindow, check_final, commit, newer_final
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.folder import Folder
-from oracle.indexer.refused_block import remembered
+from oracle.indexer.refused_block import store_refusal
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch, OutvotedError
 from oracle.indexer.reorgs.reorg import ParentMismatch, Rewound, rewind_if_forked
-from oracle.indexer.reorgs.reorg_watch import keep_watch
+from oracle.indexer.reorgs.reorg_watch import check_for_reorg
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.tracing import span
@@ -175,7 +175,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
     heads = ingest.heads_for(chain, first, near)
     ingest.show_heads(_confirmed_final(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
-    held = keep_watch(fork_context, folder, heads)
+    held = check_for_reorg(fork_context, folder, heads)
     if held is not None:
         return held.done
     if heads.latest.number < first:
@@ -233,7 +233,7 @@ def _window(fork_context: ForkContext, heads: Heads, asked: _Asked) -> BlockWind
     try:
         return _read(fork_context.chain, heads, asked)
     except RefusalError as error:
-        raise remembered(fork_context.store, error.refusal) from error
+        raise store_refusal(fork_context.store, error.refusal) from error
 
 
 def _confirmed_final(store: Store) -> BlockRef:

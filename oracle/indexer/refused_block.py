@@ -25,7 +25,7 @@ def refusal_in(uow: UnitOfWork) -> BlockRefusal | None:
     return None if text is None else BlockRefusal.from_json(text)
 
 
-def remembered(store: Store, refusal: BlockRefusal) -> RefusalError:
+def store_refusal(store: Store, refusal: BlockRefusal) -> RefusalError:
     """Write down that a block was refused; return what to raise: the first refusal's words."""
     with store.transaction() as uow:
         known = refusal_in(uow)
@@ -41,7 +41,7 @@ def explained(uow: UnitOfWork, blocks: BlockRange) -> None:
         uow.facts.forget(_CHAIN, REFUSAL)
 
 
-def accept(uow: UnitOfWork, reason: str) -> BlockRefusal:
+def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
     """Let the refused block pass as it is given, because an operator says so; return it.
 
     Raises:

@@ -12,7 +12,7 @@ import msgspec
 
 from oracle.chain.protocols import LogReader
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.folded_state import FoldedState, folded_up_to, maker_of, packed_state
+from oracle.indexer.folded_state import FoldedState, folded_up_to, packed_state, snapshot_version
 from oracle.indexer.provenance import rebuilds
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.bulk import Row
@@ -73,7 +73,7 @@ class SnapshotSource:
     @property
     def made_by(self) -> bytes:
         """Return the name under which snapshots are stored."""
-        return maker_of(self.reader, self.rules, self.min_scores)
+        return snapshot_version(self.reader, self.rules, self.min_scores)
 
 
 def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> SnapshotMade | None:
@@ -111,7 +111,7 @@ def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
     with `node_page`, what waits, and the contract's state. None: nothing is indexed.
 
     Raises:
-        TooFarError: the next snapshots have to be made first.
+        NoNearbySnapshotError: the next snapshots have to be made first.
     """
     with source.store.reading() as uow:
         cursor = uow.cursor.get()
@@ -128,7 +128,7 @@ def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
         return _compared(uow, state, cursor, node_page)
 
 
-def note_sample(uow: UnitOfWork, check: SampleCheck) -> None:
+def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
     """Write down what the newest comparison found, for `status` and for the next process."""
     note = _Note(check.block, rebuilds(uow), check.differing[:_NAMED_ROWS], len(check.differing))
     uow.bookmarks.set(_SAMPLE, msgspec.json.encode(note).decode())

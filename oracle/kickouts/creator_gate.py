@@ -35,7 +35,7 @@ def creators_at(
     }
 
 
-def why_held(
+def hold_reason(
     evidence: KickoutEvidence | None,
     kick: Kick | None,
     entries: Sequence[ScoreEntry],

@@ -16,7 +16,7 @@ def export(folder: Path, evidence: KickoutEvidence) -> Path:
     """
     path = path_of(folder, evidence.hash)
     try:
-        if _holds(path, evidence):
+        if _is_valid(path, evidence):
             return path
         draft = path.with_suffix(".draft")
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def path_of(folder: Path, named: Hash) -> Path:
     return folder / f"{named}.json"
 
 
-def _holds(path: Path, evidence: KickoutEvidence) -> bool:
+def _is_valid(path: Path, evidence: KickoutEvidence) -> bool:
     """Tell whether the file is there as it was written: a disk may have lost the end of it."""
     return path.exists() and path.read_bytes() == evidence.text.encode()
 

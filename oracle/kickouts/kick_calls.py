@@ -25,9 +25,9 @@ from oracle.kickouts.kickout_context import (
 from oracle.kickouts.kickout_eligibility import (
     KickoutRules,
     evidence_against,
+    has_matching_evidence,
     is_due,
-    is_founded,
-    is_wanted,
+    is_kickout_still_due,
 )
 from oracle.quorum.resigning import with_more_gas
 from oracle.quorum.signing_round import why_not_sent
@@ -69,9 +69,9 @@ def why_not_against(context: KickoutContext, uow: UnitOfWork, request: CallReque
     if kick is None or kick.state is not KickState.LIVE:
         # What the contract holds is looked at when the call is tried.
         return None if is_due(uow, subject_of(request), context.rules) else _NOT_DUE
-    if is_wanted(uow, kickout_rules, kick, context.evidence):
+    if is_kickout_still_due(uow, kickout_rules, kick, context.evidence):
         return None
-    is_left = is_founded(uow, kickout_rules, kick, context.evidence)
+    is_left = has_matching_evidence(uow, kickout_rules, kick, context.evidence)
     return _NOT_DUE if is_left else _LEFT_THE_CHAIN
 
 

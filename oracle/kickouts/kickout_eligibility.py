@@ -16,7 +16,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
-from oracle.kickouts.creator_gate import creators_at, is_held, why_held
+from oracle.kickouts.creator_gate import creators_at, hold_reason, is_held
 from oracle.kickouts.proof import EvidenceProof, proof_of
 from oracle.kickouts.shown_low import count_low_rounds, first_low
 from oracle.quorum.signing_round import signable_from
@@ -140,7 +140,7 @@ def _cases_of(
             obstacle = proof.reason
         since = signable_from(first[-1].round, kick) if first else 0
         entries = () if evidence is None else _entries_at(uow, rules, interval)
-        held = why_held(evidence, kick, entries, rules)
+        held = hold_reason(evidence, kick, entries, rules)
         looks.append(
             KickoutCase(
                 *(interval.node, interval, index, lane, kick, evidence, obstacle),
@@ -278,7 +278,7 @@ def proof_behind(
     return proof_of(uow, interval, _entries_at(uow, rules, interval), level)
 
 
-def is_wanted(
+def is_kickout_still_due(
     uow: UnitOfWork,
     kickout_rules: KickoutRules,
     kick: Kick,
@@ -343,7 +343,7 @@ def _left_before(
     return left
 
 
-def is_founded(
+def has_matching_evidence(
     uow: UnitOfWork,
     kickout_rules: KickoutRules,
     kick: Kick,

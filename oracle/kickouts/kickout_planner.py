@@ -33,7 +33,7 @@ from oracle.kickouts.kickout_eligibility import (
     KickoutRules,
     due_interval,
     due_intervals,
-    is_founded,
+    has_matching_evidence,
     looks_at,
     proof_behind,
     proposable_cases,
@@ -112,7 +112,7 @@ def _plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
         else []
     )
     founded = frozenset(
-        kick.node for kick in unwanted if is_founded(uow, kickout_rules, kick, memory)
+        kick.node for kick in unwanted if has_matching_evidence(uow, kickout_rules, kick, memory)
     )
     memory.retain({kick.node for kick in live})
     expelled = uow.rounds.expelled() if context.tx.publisher.has_payer else []

@@ -105,10 +105,10 @@ def _propose(
     signed = _signed(context, statement, record, contract_status)
     if signed is not None or not context.tx.publisher.has_payer or outgoing.delays(record):
         return signed
-    return _planned(context, look, statement, record, contract_status)
+    return _enqueue_kick(context, look, statement, record, contract_status)
 
 
-def _planned(
+def _enqueue_kick(
     context: KickoutContext,
     look: KickoutCase,
     statement: KickStatement,

@@ -69,8 +69,8 @@ class NoticeCollector:
             return False
         through = uow.bookmarks.number(_THROUGH)
         if through is None:
-            return is_at_head and _begin(uow, cursor)
-        through, has_gone_back = _taken_back(uow, through, cursor)
+            return is_at_head and _mark_existing_as_notified(uow, cursor)
+        through, has_gone_back = _retract_notices(uow, through, cursor)
         last = min(cursor.number, through + _MOST_BLOCKS)
         if self._excluded is None or has_gone_back:
             self._excluded = uow.notices.excluded()
@@ -150,7 +150,7 @@ def _of_turns(turns: list[MembershipChange]) -> Iterator[tuple[Position, NewNoti
             yield one.at, NewNotice(kind, one.at.block, one.time, body, one.node)
 
 
-def _begin(uow: UnitOfWork, cursor: Cursor) -> bool:
+def _mark_existing_as_notified(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_THROUGH, cursor.number)
     uow.bookmarks.set(_FORK, uow.notices.sources.newest_fork())
     begin_with_halts(uow)
@@ -159,7 +159,7 @@ def _begin(uow: UnitOfWork, cursor: Cursor) -> bool:
     return True
 
 
-def _taken_back(uow: UnitOfWork, through: int, cursor: Cursor) -> tuple[int, bool]:
+def _retract_notices(uow: UnitOfWork, through: int, cursor: Cursor) -> tuple[int, bool]:
     """Take back what was told of blocks that a fork, or an operator, left; return how far it is.
 
     Also where they are folded again by now, and nothing else shows that they were left.

@@ -168,7 +168,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
 
     Raises:
         InputError: the network never mentioned this node up to the block.
-        TooFarError: no snapshot lies near enough for `archive.max_logs`.
+        NoNearbySnapshotError: no snapshot lies near enough for `archive.max_logs`.
     """
     rules = archive.rules
     with archive.store.reading() as uow:

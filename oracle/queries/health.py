@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.indexer.audit.disputes import disputes_in
 from oracle.indexer.block_confirmation import unconfirmed_reason
-from oracle.indexer.feeds.feed_faults import words_of
+from oracle.indexer.feeds.feed_faults import fault_text
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.snapshots import state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
@@ -97,7 +97,7 @@ def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed)
     yield from _doubts(uow)
     for fault in uow.feed.faults(is_open=True):
-        yield HealthFinding(Condition.FEED_FAULT, words_of(fault))
+        yield HealthFinding(Condition.FEED_FAULT, fault_text(fault))
     yield from _sending_findings(uow)
 
 
@@ -143,7 +143,7 @@ def _sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
             yield HealthFinding(Condition.HELD, f"{told}; {show}, then `report release`")
     disputed = [hold for hold in waiting if hold.is_disputed]
     if disputed:
-        yield HealthFinding(Condition.HELD, told_of_dispute(disputed))
+        yield HealthFinding(Condition.HELD, dispute_text(disputed))
 
 
 def pause_finding(account: Account, pause: Pause) -> HealthFinding:
@@ -156,7 +156,7 @@ def pause_finding(account: Account, pause: Pause) -> HealthFinding:
     )
 
 
-def told_of_dispute(holds: list[ReportHold]) -> str:
+def dispute_text(holds: list[ReportHold]) -> str:
     """Return one line for reports that another reporter disputes, by period; one at least."""
     newest, before = holds[-1], len(holds) - 1
     since = f" (and {before} before it, since period {holds[0].period})" if before else ""
@@ -205,7 +205,7 @@ def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[Hea
     return found
 
 
-def findings_of_look(
+def findings_from_chain_view(
     seen: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
     """Return what one look at the chain finds wrong, where no daemon reports.

@@ -77,7 +77,7 @@ def _take_in(
     signers = signers_of(context.tx.publisher.lines, about.contract, contract_status.block)
     _warn_of_unknown_signers(context, [one for one in new if one.said.signer not in signers])
     theirs = [one for one in new if one.said.signer in signers]
-    return _kept(context, theirs, contract_status, about.digest)
+    return _store_signatures(context, theirs, contract_status, about.digest)
 
 
 def _warn_of_unknown_signers(
@@ -113,7 +113,7 @@ def _known(uow: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
     return [*uow.peer_statements.of(*about), *uow.statements.of_round(*about)]
 
 
-def _kept(
+def _store_signatures(
     context: QuorumContext,
     new: list[ReceivedStatements],
     contract_status: ContractStatus,

@@ -73,7 +73,7 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
                 one.time,
             )
             for one in strange
-            if _embargo(context, uow, one.time)
+            if _block_signing(context, uow, one.time)
         ]
         look.done(uow)
     return _tell(context, told) if told else None
@@ -99,7 +99,7 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
         told = [
             _Told(f"round {one.round}, digest {one.digest}", one.round, one.time)
             for one in ours
-            if _embargo(context, uow, one.time)
+            if _block_signing(context, uow, one.time)
         ]
         uow.bookmarks.set(_SEEN, f"{since} {newest}")
     return _tell(context, told) if told else None
@@ -137,7 +137,7 @@ def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
     return b"" if push is None else pushed_signatures(push)
 
 
-def _embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
+def _block_signing(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
     """Sign nothing for a while; return whether that is news: `outbox rebuild` does so too."""
     domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
     signatures = uow.statements

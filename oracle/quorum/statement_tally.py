@@ -76,7 +76,7 @@ def tally(
                 ours.add(said.signer)
                 continue
             elsewhere.add(said.signer)
-            if differs(context, uow, said, contract_status):
+            if has_conflict(context, uow, said, contract_status):
                 others.setdefault(said.digest, set()).add(said.signer)
     quorum_metrics.know(signers)
     for signer in signers:
@@ -87,7 +87,7 @@ def tally(
     )
 
 
-def differs(
+def has_conflict(
     context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
 ) -> bool:
     """Tell whether a report's statement could land and is none of those that we cut.
@@ -142,7 +142,7 @@ def compare(
     elif is_alive and any(expiry_reason(uow, one, contract_status) is None for one in earlier):
         quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
         _note(context, uow, "equivocation", received, {"ours": earlier[0].digest})
-    if differs(context, uow, said, contract_status) or has_differed(
+    if has_conflict(context, uow, said, contract_status) or has_differed(
         context, uow, said, contract_status
     ):
         quorum_metrics.DISAGREEMENT.labels(said.signer).inc()

@@ -8,7 +8,9 @@ from oracle.store.reports.report_repository import ReportState, StoredCut
 from oracle.txmgr.context import StepResult
 
 
-def land_next(context: ReportingContext, heads: Heads, cuts: list[StoredCut]) -> StepResult | None:
+def mark_landed_reports(
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut]
+) -> StepResult | None:
     """Mark reports as landed that the contract accepted, once that is final; None: none is.
 
     It counts what the chain accepted, whoever sent it; also where the database says `missed`,
@@ -27,7 +29,7 @@ def land_next(context: ReportingContext, heads: Heads, cuts: list[StoredCut]) ->
     return StepResult("report landed", None, f"period {', '.join(map(str, landed))}")
 
 
-def lose_next(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | None:
+def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | None:
     """Mark signed reports as missed that can no longer land, by what was folded; None: none is.
 
     Those of a push that is not over yet are left to it.
@@ -52,14 +54,14 @@ def lose_next(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | 
     return StepResult("report missed", None, told)
 
 
-def waits_for_finality(uow: UnitOfWork, one: StoredCut) -> bool:
+def is_awaiting_finality(uow: UnitOfWork, one: StoredCut) -> bool:
     """Tell whether the contract accepted what we signed: nothing is left to do but to wait."""
     accepted = uow.rounds.accepted_round(one.cut.head_round + 1)
     return accepted is not None and accepted.digest == one.digest
 
 
 def _why_lost(uow: UnitOfWork, one: StoredCut) -> str | None:
-    if waits_for_finality(uow, one):
+    if is_awaiting_finality(uow, one):
         return None
     number, cursor = one.cut.head_round + 1, uow.cursor.get()
     if uow.rounds.accepted_round(number) is not None:

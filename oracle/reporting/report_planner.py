@@ -16,7 +16,7 @@ from oracle.quorum.gatherer import review
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally
 from oracle.quorum.statements import report_record, statement_of
-from oracle.reporting.landing import land_next, lose_next, waits_for_finality
+from oracle.reporting.landing import is_awaiting_finality, mark_landed_reports, mark_missed_reports
 from oracle.reporting.push_retries import (
     LOOKED_BACK,
     MAY_GO_AGAIN,
@@ -26,8 +26,8 @@ from oracle.reporting.push_retries import (
 )
 from oracle.reporting.readiness import MISSED, in_words, why_blind, why_missed
 from oracle.reporting.reporting_context import PUSH, ReportingContext
-from oracle.reporting.sanity_gate import hold, show, why_held, without_held
-from oracle.reporting.submission import is_worth
+from oracle.reporting.sanity_gate import hold_reason, hold_report, show, without_held
+from oracle.reporting.submission import submission_value
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -73,7 +73,11 @@ def plan_push(
         is_idle = not any(_is_wanted(context, uow, one, heads) for one in cuts)
     if is_idle:
         context.quorum.missing.nothing()
-    step = (land_next(context, heads, cuts) or lose_next(context, cuts)) if clears else None
+    step = (
+        (mark_landed_reports(context, heads, cuts) or mark_missed_reports(context, cuts))
+        if clears
+        else None
+    )
     if step is None and not is_idle:
         step = _plan_beside(context, heads, cuts, pushing, clears=clears)
     if step is None:
@@ -118,7 +122,7 @@ def _is_wanted(context: ReportingContext, uow: UnitOfWork, one: StoredCut, heads
     """Tell whether anything is left to do about a report: only then is the contract asked."""
     if one.state is not ReportState.DUE or one.cut.as_of > context.newest_as_of(heads):
         return False
-    return one.digest is None or not waits_for_finality(uow, one)
+    return one.digest is None or not is_awaiting_finality(uow, one)
 
 
 def _pushing(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
@@ -219,10 +223,10 @@ def _sign(context: ReportingContext, turn: _Turn) -> StepResult | None:
         return None
     with context.tx.store.reading() as uow:
         live = uow.statements.live(turn.record)
-        reason = None if live is not None else why_held(context, uow, turn.report)
+        reason = None if live is not None else hold_reason(context, uow, turn.report)
         stored = uow.reports.at(turn.report.period)
     if reason is not None:
-        return hold(context, turn.report, reason)
+        return hold_report(context, turn.report, reason)
     with span("report", round=turn.statement.round, period=turn.report.period) as traced:
         signed = sign_once(context.quorum, turn.statement, turn.record, turn.contract_status)
         traced.did({} if signed is None else {"digest": signed.digest})
@@ -245,7 +249,7 @@ def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
     report, record = turn.report, turn.record
     calldata = push_call(turn.statement, turn.contract_status.head.config_count, gathered)
     tries = _tries(context, record)
-    if tries is None or not is_worth(context, report, turn.contract_status).now:
+    if tries is None or not submission_value(context, report, turn.contract_status).now:
         return None
     now, head_start = turn.contract_status.block.time, context.tx.rank.head_start
     with context.tx.store.reading() as uow:
@@ -297,4 +301,4 @@ def _look_for_dissent(context: ReportingContext, turn: _Turn) -> StepResult | No
     lasted = now - context.quorum.missing.began(turn.record.digest, now)
     is_late = reason is None and lasted > context.settings.period_seconds
     context.quorum.missing.signatures = found.missing_of(turn.record.round) if is_late else None
-    return None if reason is None else hold(context, turn.report, reason)
+    return None if reason is None else hold_report(context, turn.report, reason)

@@ -13,7 +13,7 @@ from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.round_schedule import Cut
-from oracle.domain.reports.sanity_limits import Activity, Move, why_too_much, why_too_quiet
+from oracle.domain.reports.sanity_limits import Activity, Move, quiet_period_reason, why_too_much
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.reporting.reporting_context import ReportingContext
@@ -53,7 +53,7 @@ def _period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int,
     return [*before, (report.period, report.as_of.number)]
 
 
-def why_held(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
+def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Tell why a report must not be signed before a human has released it; None: it may.
 
     A period that was released is never held again. It reads only; `hold` writes it down.
@@ -83,7 +83,7 @@ def without_held(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[Cut]:
     ]
 
 
-def hold(context: ReportingContext, report: Report, why: str) -> StepResult | None:
+def hold_report(context: ReportingContext, report: Report, why: str) -> StepResult | None:
     """Write down that a report is held, and tell of it; None: it is written down already."""
     with context.tx.writing() as uow:
         activity = read_activity(uow, report, context.sanity.periods)
@@ -130,7 +130,7 @@ def _why_quiet(context: ReportingContext, uow: UnitOfWork, report: Report) -> st
     activity = read_activity(uow, report, context.sanity.periods)
     if not activity:
         return None
-    reason = why_too_quiet(activity[-1], activity[:-1], _members(uow), context.sanity)
+    reason = quiet_period_reason(activity[-1], activity[:-1], _members(uow), context.sanity)
     if reason is None:
         return None
     (_, before), (_, last) = _period_ends(uow, report, context.sanity.periods + 2)[-2:]

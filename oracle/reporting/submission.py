@@ -16,12 +16,12 @@ from oracle.domain.reports.submission_policy import (
     worth_of,
 )
 from oracle.reporting.reporting_context import ReportingContext
-from oracle.reporting.sanity_gate import hold, why_held
+from oracle.reporting.sanity_gate import hold_reason, hold_report
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent
 
 
-def is_worth(
+def submission_value(
     context: ReportingContext, report: Report, contract_status: ContractStatus
 ) -> SubmissionValue:
     """Tell whether to send a report now, and the most wei per gas to pay.
@@ -32,11 +32,11 @@ def is_worth(
     See docs/explanation/reports.md#when-to-publish.
     """
     with context.tx.store.reading() as uow:
-        reason = why_held(context, uow, report)
+        reason = hold_reason(context, uow, report)
         times = contract_status.head.pushed_at, contract_status.block.time
         worth = _weighed(context, uow, report, times)
     if reason is not None:
-        hold(context, report, reason)
+        hold_report(context, report, reason)
         return SubmissionValue(now=False, why=f"held: {reason}", most_per_gas=0)
     if worth.now and _is_too_dear(context, worth):
         return replace(worth, now=False, why="gas is dearer than the news is worth yet")

@@ -109,7 +109,7 @@ def armed_in(line: Line, active: Mapping[TaskKey, Address], pool: Pool) -> froze
     Of tasks that start together the first stands for all.
     """
     taken = frozenset(active.values())
-    alike = (each for each in line.classes() if _suffices(pool, each.first, taken))
+    alike = (each for each in line.classes() if _has_candidates(pool, each.first, taken))
     return frozenset().union(*(each.keys for each in alike)).difference(active)
 
 
@@ -153,13 +153,13 @@ def _drawings(
         for place in alike:
             if place.one.task.key in before.armed:
                 # Many may be armed for one node.
-                if not _suffices(pool, place.one, taken):
+                if not _has_candidates(pool, place.one, taken):
                     return
                 yield place
 
     for *_, one in merge(*map(armed_of, line.classes())) if before.armed else ():
         # Since it was looked at, others may have taken its candidates.
-        if not _suffices(pool, one, taken):
+        if not _has_candidates(pool, one, taken):
             continue
         seed = seed_for(block.hash, one.seed_name)
         choice = pool.draw(one, seed, one.out_of_reach(taken))
@@ -169,5 +169,5 @@ def _drawings(
             yield Drawing(task.key, block, seed, tuple(choice.candidates), drawn, choice.card)
 
 
-def _suffices(pool: Pool, one: InLine, taken: frozenset[Address]) -> bool:
+def _has_candidates(pool: Pool, one: InLine, taken: frozenset[Address]) -> bool:
     return pool.suffices(one, one.out_of_reach(taken))

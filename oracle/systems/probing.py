@@ -74,7 +74,7 @@ class ProbeNeeds:
     group: bool
 
 
-def lacks_probe(node: Node, window: ProbeWindow) -> bool:
+def is_probe_due(node: Node, window: ProbeWindow) -> bool:
     """Tell whether a member was given no task since the window began."""
     is_new = node.last_start is None or node.last_start < window.start
     return node.membership is Membership.MEMBER and is_new
@@ -109,7 +109,7 @@ def probes_due(
     found: list[Probe] = []
     busy: set[Address] = set()
     for node in able:
-        is_due = lacks_probe(node, window) and window.due_at(node.address) <= time
+        is_due = is_probe_due(node, window) and window.due_at(node.address) <= time
         if is_due and node.address not in busy:
             free = [one for one in able if one.address not in busy and one is not node]
             team = [node, *(_companions(node, free, window) if needs.group else ())]
@@ -135,7 +135,7 @@ def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequen
     like = [one for one in free if _kind(one) == _kind(node)]
     like.sort(
         key=lambda one: (
-            not lacks_probe(one, window),
+            not is_probe_due(one, window),
             window.lot_beside(node.address, one.address),
         )
     )

@@ -223,7 +223,7 @@ def line_of(
         group: frozenset(task.node for task in tasks if task.node is not None)
         for group, tasks in groups.items()
         if sum(task.created_at is not None for task in tasks) >= _size_of(tasks)
-        and not is_dead_group(tasks)
+        and not cannot_reach_verdict(tasks)
     }
     line = []
     for task in waiting:
@@ -234,7 +234,7 @@ def line_of(
     return in_turn(line)
 
 
-def is_dead_group(tasks: Collection[Task]) -> bool:
+def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
     """Return whether no waiting task of a group is started any more, given all its tasks.
 
     The group was given up, a task of it ended before it had a node, or so many have ended that
@@ -261,7 +261,7 @@ def drop_with(task: Task, fellows: Collection[Task]) -> Drop | None:
     `fellows`: all tasks of its group. A group leaves whole, and before any of it has a node; what
     is left of a dead one leaves task by task (contracts/network/TaskOrders.sol).
     """
-    if task.group is None or is_dead_group(fellows):
+    if task.group is None or cannot_reach_verdict(fellows):
         return Drop((task.key,), None)
     if not all(map(is_waiting, fellows)):
         return None

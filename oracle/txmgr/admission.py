@@ -68,7 +68,7 @@ def admit(context: TxContext, heads: Heads) -> StepResult | None:
     return next((step for each in some for step in _admitted(context, each, heads)), None)
 
 
-def look_around(
+def preflight_calls(
     context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> list[Look]:
     """Look whether each call is still wanted, and what it would do on the newest block.
@@ -95,7 +95,7 @@ def look_around(
     ]
 
 
-def turn_away(context: TxContext, look: Look, heads: Heads) -> StepResult | None:
+def defer_or_end_call(context: TxContext, look: Look, heads: Heads) -> StepResult | None:
     """End or postpone a call that cannot go now; None: it waits already, for the same.
 
     A nonce that it has is free again then: what nothing was signed for keeps nobody waiting.
@@ -155,8 +155,8 @@ def _left_to_another(context: TxContext, look: Look, heads: Heads) -> Decision |
 
 def _admitted(context: TxContext, intents: Sequence[Intent], heads: Heads) -> Iterator[StepResult]:
     """Yield what became of each call that has news; those that work are made ready together."""
-    looks = look_around(context, intents, heads, CallStage.ADMIT)
-    steps = [turn_away(context, look, heads) for look in looks if not look.is_good]
+    looks = preflight_calls(context, intents, heads, CallStage.ADMIT)
+    steps = [defer_or_end_call(context, look, heads) for look in looks if not look.is_good]
     good = [look for look in looks if look.is_good]
     steps += _priced(context, good, heads) if good else []
     yield from (step for step in steps if step is not None)
@@ -190,10 +190,10 @@ def _priced(context: TxContext, looks: Sequence[Look], heads: Heads) -> list[Ste
         _Priced(one, limit, limit * fees.max_fee + l1_cost(context, one.request.calldata, limit))
         for one, limit in fitting
     ]
-    return steps + _made_ready(context, priced, fees, heads)
+    return steps + _mark_ready(context, priced, fees, heads)
 
 
-def _made_ready(
+def _mark_ready(
     context: TxContext, priced: Sequence[_Priced], fees: Fees, heads: Heads
 ) -> list[StepResult | None]:
     balance, stamp = context.balance(), context.stamp

@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
     PauseKind,
     SignedCall,
 )
-from oracle.txmgr.admission import Look, look_around, turn_away
+from oracle.txmgr.admission import Look, defer_or_end_call, preflight_calls
 from oracle.txmgr.budget import l1_cost
 from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.context import StepResult, TxContext, counted
@@ -37,7 +37,7 @@ _Work = tuple[NonceSlot, Intent]
 _REFUSED = "the signer refused"
 
 
-def signed_by_payer(context: TxContext, transaction: TransactionRequest) -> SignedBytes:
+def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> SignedBytes:
     """Return the signed transaction. Ask for it outside of a transaction of the database.
 
     Raises:
@@ -104,10 +104,10 @@ def sign_assigned(context: TxContext, heads: Heads) -> StepResult | None:
     if vacant is not None and vacant.nonce < work[0][0].nonce:
         return _give_back(context, work, heads)
     work = work[: context.batch_size]
-    looks = look_around(context, [intent for _, intent in work], heads, CallStage.SIGN)
+    looks = preflight_calls(context, [intent for _, intent in work], heads, CallStage.SIGN)
     if not looks[0].is_good:
-        return turn_away(context, looks[0], heads)
-    good = [one for one, _ in takewhile(_fits, zip(work, looks, strict=True))]
+        return defer_or_end_call(context, looks[0], heads)
+    good = [one for one, _ in takewhile(_is_within_limits, zip(work, looks, strict=True))]
     fees = context.fees(min(_most_per_gas(context, one) for _, one in good)) if good else None
     if fees is None:
         too_dear = ("fee_above_reserve", "gas or fees rose above the reserved cost")
@@ -126,7 +126,7 @@ def _step(good: Sequence[_Work], first: SignedCall) -> StepResult:
     return StepResult("signed", intent.id, counted([one.request.kind for _, one in good]))
 
 
-def _fits(pair: tuple[_Work, Look]) -> bool:
+def _is_within_limits(pair: tuple[_Work, Look]) -> bool:
     (_, intent), look = pair
     return look.is_good and look.gas <= (intent.gas_limit or 0)
 
@@ -173,7 +173,7 @@ def signed_call(
     """
     request, limit = intent.request, limit or intent.gas_limit or 0
     context.publisher.lines.check_chain(request.account.chain_id)
-    signed = signed_by_payer(
+    signed = sign_as_payer(
         context,
         TransactionRequest(
             request.account.chain_id, nonce, request.contract, request.calldata, limit, fees

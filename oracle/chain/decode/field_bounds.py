@@ -180,7 +180,7 @@ _TAKES: Mapping[str, str] = {
 }
 
 
-def literal_fits(kind: str, literal: object) -> bool:
+def is_literal_in_bounds(kind: str, literal: object) -> bool:
     """Tell whether a value of this type can be equal to a literal of a profile."""
     if isinstance(literal, bool):
         return kind == "bool"

@@ -34,7 +34,7 @@ _PICTURE_BYTES = 8
 _PICTURE_BITS = 5
 
 
-class HandedIn(NamedTuple):
+class SubmittedResult(NamedTuple):
     """What a node handed in for a task, as hex, and the id of the row that says so."""
 
     id: int
@@ -90,7 +90,7 @@ class _Core:
     is_doubtful: bool = False
     invalid: list[FeedRow] = field(default_factory=list)
 
-    def can_take(self, wrong: FeedRow, scores: Mapping[str, HandedIn]) -> bool:
+    def can_take(self, wrong: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
         """Return whether a wrong result may be of this group: near it, and unlike the winner's."""
         if not self.takes_invalid or not all(_is_near(row, wrong) for row in self.nearest):
             return False
@@ -102,7 +102,7 @@ class _Core:
         return self.rows if self.winner is None else [self.winner]
 
 
-def groups_in(rows: Sequence[FeedRow], scores: Mapping[str, HandedIn]) -> GroupsFound:
+def groups_in(rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]) -> GroupsFound:
     """Find the groups among readable rows of one stream, in order of their ids.
 
     Args:
@@ -132,7 +132,7 @@ def groups_in(rows: Sequence[FeedRow], scores: Mapping[str, HandedIn]) -> Groups
 
 
 def _majorities(
-    rows: Sequence[FeedRow], scores: Mapping[str, HandedIn], found: GroupsFound
+    rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], found: GroupsFound
 ) -> list[_Core]:
     """Return the groups in which two or three results agree: the first of them is validated."""
     winners = [row for row in rows if row.kind == "TaskValidated"]
@@ -141,7 +141,7 @@ def _majorities(
         refund: [
             winner
             for winner in rows_between(winners, refund.id - NEAR, refund.id)
-            if _agrees(winner, refund, refunds, scores)
+            if _is_consistent(winner, refund, refunds, scores)
         ]
         for refund in refunds
     }
@@ -165,8 +165,11 @@ def _majorities(
     ]
 
 
-def _agrees(
-    winner: FeedRow, refund: FeedRow, refunds: Sequence[FeedRow], scores: Mapping[str, HandedIn]
+def _is_consistent(
+    winner: FeedRow,
+    refund: FeedRow,
+    refunds: Sequence[FeedRow],
+    scores: Mapping[str, SubmittedResult],
 ) -> bool:
     """Tell whether a refund can be of this winner's group, which is not full before it."""
     if not _is_near(winner, refund):
@@ -182,7 +185,9 @@ def _agrees(
 
 
 def _disagreements(
-    rejected: Mapping[FeedRow, tuple[str, int]], scores: Mapping[str, HandedIn], found: GroupsFound
+    rejected: Mapping[FeedRow, tuple[str, int]],
+    scores: Mapping[str, SubmittedResult],
+    found: GroupsFound,
 ) -> list[_Core]:
     """Return the groups that ended without a winner: two or three aborts of one creator.
 
@@ -213,7 +218,7 @@ def _disagreements(
     return cores
 
 
-def _can_disagree(group: set[FeedRow], errors: int, scores: Mapping[str, HandedIn]) -> bool:
+def _can_disagree(group: set[FeedRow], errors: int, scores: Mapping[str, SubmittedResult]) -> bool:
     """Return whether these aborts can be all those of one group.
 
     Two error reports agree with each other, so that of three members the third would be invalid.
@@ -226,7 +231,7 @@ def _can_disagree(group: set[FeedRow], errors: int, scores: Mapping[str, HandedI
 def _add_wrong_results(
     rows: Sequence[FeedRow],
     cores: Sequence[_Core],
-    scores: Mapping[str, HandedIn],
+    scores: Mapping[str, SubmittedResult],
     found: GroupsFound,
 ) -> None:
     """Put each wrong result into the only group that it can be of."""
@@ -269,7 +274,7 @@ def _is_near(one: FeedRow, other: FeedRow) -> bool:
     return abs(one.id - other.id) <= NEAR and is_same_time
 
 
-def _is_alike(row: FeedRow, other_row: FeedRow, scores: Mapping[str, HandedIn]) -> bool:
+def _is_alike(row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
     """Tell whether two results agree: equal, or pictures that differ in a few bits each."""
     one, other = _score_before(row, scores), _score_before(other_row, scores)
     if one is None or other is None:
@@ -288,7 +293,7 @@ def _is_alike(row: FeedRow, other_row: FeedRow, scores: Mapping[str, HandedIn]) 
     return all(bits < _PICTURE_BITS for bits in _differences(left, right))
 
 
-def _score_before(row: FeedRow, scores: Mapping[str, HandedIn]) -> str | None:
+def _score_before(row: FeedRow, scores: Mapping[str, SubmittedResult]) -> str | None:
     found = scores.get(row.task)
     return found.score if found is not None and found.id < row.id else None
 

@@ -11,7 +11,7 @@ from oracle.chain.feed.relay_groups import (
     AROUND,
     SAME_SECONDS,
     FoundGroup,
-    HandedIn,
+    SubmittedResult,
     groups_in,
     rows_between,
 )
@@ -45,7 +45,7 @@ class FeedSpan:
 
     rows: Sequence[FeedRow]
     around: Sequence[FeedRow]
-    scores: Mapping[str, HandedIn] = field(default_factory=dict)
+    scores: Mapping[str, SubmittedResult] = field(default_factory=dict)
     starts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -68,13 +68,13 @@ def scored_task(row: FeedRow) -> str | None:
     return row.task if row.kind in _SCORED else None
 
 
-def scores_in(rows: Iterable[FeedRow]) -> dict[str, HandedIn]:
+def scores_in(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
     """Return by task what nodes handed in by these rows, which are in order: the first of each."""
-    found: dict[str, HandedIn] = {}
+    found: dict[str, SubmittedResult] = {}
     for row in rows:
         score = _score_in(row)
         if score is not None:
-            found.setdefault(row.task, HandedIn(row.id, score))
+            found.setdefault(row.task, SubmittedResult(row.id, score))
     return found
 
 

@@ -18,7 +18,7 @@ from oracle.chain.verification.bloom_check import Blooms
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader, chained
 from oracle.chain.verification.header_check import is_hashed_right
-from oracle.chain.verification.header_samples import CalibrationOpenError, Sampler
+from oracle.chain.verification.header_samples import CalibrationUndecidedError, Sampler
 from oracle.chain.verification.proven_lies import Lies
 from oracle.chain.verification.refused_blocks import CALIBRATION, BlockRefusal, RefusalError
 from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
@@ -224,7 +224,7 @@ class WindowSource:
             tried, demotions = _Round(self._fetcher, self._endpoints, order), self._demotions
             try:
                 return self._taken(self._endpoints.use(tried, only=only, avoid=avoid), tried)
-            except CalibrationOpenError as error:
+            except CalibrationUndecidedError as error:
                 raise error if only or avoid else _waits_for(error, blocks.first) from None
             except RpcError as error:
                 self._refute_unproven(tried)
@@ -308,7 +308,7 @@ class WindowSource:
         }
 
 
-def _waits_for(error: CalibrationOpenError, first: int) -> RefusalError:
+def _waits_for(error: CalibrationUndecidedError, first: int) -> RefusalError:
     """Return the refusal of the window from block `first` on, until a provider answers."""
     block_hash = Hash(error.question.block_hash)
     return RefusalError(BlockRefusal(first, block_hash, CALIBRATION, str(error)))

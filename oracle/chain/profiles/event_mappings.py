@@ -63,7 +63,7 @@ def _conditions(
         try:
             literals = settings.literals(written)
             if settings.is_setting(path):
-                known.append(_holds(settings.value(path), literals))
+                known.append(_is_condition_met(settings.value(path), literals))
             else:
                 tests[path] = literals
         except ValueError as error:
@@ -71,7 +71,7 @@ def _conditions(
     return known, tests
 
 
-def _holds(chosen: object, literals: Sequence[Literal]) -> bool:
+def _is_condition_met(chosen: object, literals: Sequence[Literal]) -> bool:
     """Compare an option; one that could never be equal is a slip of the pen."""
     for literal in literals:
         if type(literal) is not type(chosen):

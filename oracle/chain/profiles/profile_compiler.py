@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.decoder_plan import LogTaker, call_inputs, plan_of
-from oracle.chain.decode.field_bounds import fitted, is_unsigned, literal_fits, zero_of
+from oracle.chain.decode.field_bounds import fitted, is_literal_in_bounds, is_unsigned, zero_of
 from oracle.chain.decode.log_parts import Getter, Given, Parts
 from oracle.chain.decode.record_filler import PLACED, RecordReader, reader_of
 from oracle.chain.profiles.enum_mapping import WORDS, word_of
@@ -194,7 +194,7 @@ class _Fields:
         """Return what reads an argument, and the values that it is compared with."""
         given = self.inputs.argument(path)
         for literal in literals:
-            if not literal_fits(given.kind, literal):
+            if not is_literal_in_bounds(given.kind, literal):
                 raise ValueError(f"{given.shown} is never {literal!r}")
         is_hex = given.kind not in {"string", "bool"} and not is_unsigned(given.kind)
         return given.read, frozenset(str(one).lower() if is_hex else one for one in literals)

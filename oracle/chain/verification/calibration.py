@@ -66,7 +66,7 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenQuestion:
+class UndecidedSample:
     """A block that contradicts its header, while `unheard` providers did not answer about it."""
 
     feature: HeaderFeature
@@ -171,7 +171,7 @@ class Calibration:
                     else:
                         self._states[feature].undecided.add(block_hash)
 
-    def open_question(self) -> OpenQuestion | None:
+    def open_question(self) -> UndecidedSample | None:
         """Return a block that contradicts its header, which not every provider was asked about.
 
         None: there is none, or what headers are worth is decided without it.
@@ -179,7 +179,7 @@ class Calibration:
         with self._lock:
             for feature, state in self._states.items():
                 if state.undecided and not state.is_proven and state.refuted_at is None:
-                    return OpenQuestion(feature, min(state.undecided), self._unheard)
+                    return UndecidedSample(feature, min(state.undecided), self._unheard)
             return None
 
     def conclude(self) -> None:

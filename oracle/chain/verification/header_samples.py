@@ -13,7 +13,7 @@ from oracle.chain.verification.calibration import (
     SAMPLES,
     Calibration,
     HeaderFeature,
-    OpenQuestion,
+    UndecidedSample,
 )
 from oracle.chain.verification.full_headers import FullHeader, full_headers_of
 from oracle.chain.verification.header_check import judged
@@ -36,10 +36,10 @@ Found = dict[HeaderFeature, bool]
 _HAS_NONE = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
 
 
-class CalibrationOpenError(TransientError):
+class CalibrationUndecidedError(TransientError):
     """A block contradicts its header, and a provider that may know better does not answer."""
 
-    def __init__(self, question: OpenQuestion) -> None:
+    def __init__(self, question: UndecidedSample) -> None:
         self.question = question
         super().__init__(
             f"block {question.block_hash} does not fit its header ({question.feature}), and "
@@ -76,7 +76,7 @@ class Sampler:
 
         Raises:
             RpcError: the endpoint does not give its newest headers.
-            CalibrationOpenError: see `learn`.
+            CalibrationUndecidedError: see `learn`.
         """
         if self.calibration.wants_scan(self.features):
             self._scan(endpoint)
@@ -103,7 +103,7 @@ class Sampler:
         """Take samples of blocks that were read.
 
         Raises:
-            CalibrationOpenError: one contradicts its header, and a provider does not answer.
+            CalibrationUndecidedError: one contradicts its header, and a provider does not answer.
         """
         self._sample(endpoint, blocks, 2 * SAMPLES)
         self.calibration.conclude()
@@ -112,7 +112,7 @@ class Sampler:
     def _check_decided(self) -> None:
         question = self.calibration.open_question()
         if question is not None:
-            raise CalibrationOpenError(question)
+            raise CalibrationUndecidedError(question)
 
     @property
     def _most(self) -> int:

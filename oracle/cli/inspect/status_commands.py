@@ -19,7 +19,12 @@ from oracle.indexer.rules_binding import shown
 from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
 from oracle.queries.feed_view import feed_lines
-from oracle.queries.health import findings_of_look, health_of, is_reported_now, report_findings
+from oracle.queries.health import (
+    findings_from_chain_view,
+    health_of,
+    is_reported_now,
+    report_findings,
+)
 from oracle.queries.json_answers import status_answer
 from oracle.queries.status import StatusReport, overview
 from oracle.queries.text.certainty_text import certainty_of
@@ -85,7 +90,7 @@ def _judged(
     own = (
         report_findings(looked, heartbeat)
         if is_reported
-        else findings_of_look(seen, looked, heartbeat, now)
+        else findings_from_chain_view(seen, looked, heartbeat, now)
     )
     found = [*health.findings, *refused_findings(seen), *unproven]
     return without_advice(HealthReport.of(found).joined(own), looked)

@@ -14,7 +14,7 @@ from oracle.cli.options import (
     JsonOption,
     NodeArgument,
     YesOption,
-    agreed,
+    confirm_action,
     open_folded,
     print_json,
 )
@@ -78,7 +78,7 @@ def cancel(
         def plan(reporter: ReporterContexts, _: Heads) -> StepResult | None:
             return cancel_by_hand(reporter.kickouts, named)
 
-        if agreed(f"calling off the kickout of {named}", yes=yes, dry_run=dry_run):
+        if confirm_action(f"calling off the kickout of {named}", yes=yes, dry_run=dry_run):
             sent = published(app, "kickout cancel", plan)
             answer["steps"] = [f"{step.did} {step.detail}" for step in sent]
         else:

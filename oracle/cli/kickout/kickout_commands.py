@@ -17,7 +17,7 @@ from oracle.cli.options import (
     JsonOption,
     NodeArgument,
     YesOption,
-    agreed,
+    confirm_action,
     open_folded,
     print_json,
 )
@@ -155,7 +155,7 @@ def propose(
         def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
             return proposed(reporter.kickouts, look, heads)
 
-        if not agreed(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run):
+        if not confirm_action(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run):
             _print_dry_run(app, look, plan, as_json=as_json)
             return
         sent = published(app, "kickout propose", plan)
@@ -184,7 +184,7 @@ def execute(
         def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
             return executed(reporter.kickouts, kick, heads)
 
-        if not agreed(f"kicking {look.node} out", yes=yes, dry_run=dry_run):
+        if not confirm_action(f"kicking {look.node} out", yes=yes, dry_run=dry_run):
             # That it is proposed already stands against a proposal only.
             _print_dry_run(app, replace(look, obstacle=None), plan, as_json=as_json)
             return

@@ -12,7 +12,7 @@ from oracle.domain.reports.kicks import Kick
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.kickouts.kickout_context import KickoutContext
-from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_wanted
+from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_kickout_still_due
 from oracle.kickouts.kickout_planner import execute as plan_execution
 from oracle.kickouts.proposer import propose as plan_proposal
 from oracle.queries.text.text_tables import in_utc
@@ -77,7 +77,7 @@ def executed(context: KickoutContext, kick: Kick, heads: Heads) -> StepResult:
     """
     _check_time(context, heads)
     with context.tx.store.reading() as uow:
-        if not is_wanted(uow, KickoutRules(context.rules, context.settings), kick):
+        if not is_kickout_still_due(uow, KickoutRules(context.rules, context.settings), kick):
             raise InputError(
                 f"{kick.node}: it was proposed on evidence {kick.evidence}, and what makes the "
                 "node due today is another one: look at who proposed it and on what "

@@ -13,7 +13,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     YesOption,
-    agreed,
+    confirm_action,
     open_app,
     print_json,
 )
@@ -156,7 +156,7 @@ def cancel(
         if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_cannot(intent, "cancelled"))
         _refuse_replaced(app, intent)
-        agreed(f"giving up intent {intent.id} for good", yes=yes, dry_run=dry_run)
+        confirm_action(f"giving up intent {intent.id} for good", yes=yes, dry_run=dry_run)
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
         if intent.state is not IntentState.LIVE:
             with acting(app, "outbox cancel", dry_run=dry_run) as (uow, stamp):

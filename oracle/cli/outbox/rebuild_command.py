@@ -13,7 +13,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     YesOption,
-    agreed,
+    confirm_action,
     open_app,
     print_json,
 )
@@ -28,7 +28,7 @@ from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.rebuild_from_chain import (
     RecoveryFindings,
     look,
-    rebuild as write_down,
+    rebuild_outbox as write_down,
 )
 
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
@@ -66,7 +66,7 @@ def rebuild(
     """
     if not from_chain:
         raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
-    agreed("counting nonces anew for good", yes=yes, dry_run=dry_run)
+    confirm_action("counting nonces anew for good", yes=yes, dry_run=dry_run)
     manner = _Manner(dry_run=dry_run, is_embargoed=as_json)
     with open_app(config) as app:
         if not dry_run:

@@ -12,7 +12,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     YesOption,
-    agreed,
+    confirm_action,
     open_folded,
     print_json,
 )
@@ -24,11 +24,11 @@ from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
 from oracle.errors import InputError, TransientError
-from oracle.reporting.landing import waits_for_finality
+from oracle.reporting.landing import is_awaiting_finality
 from oracle.reporting.readiness import MISSED, why_missed
 from oracle.reporting.report_planner import cuts_now, plan_push, turn_now
 from oracle.reporting.reporting_context import PUSH
-from oracle.reporting.sanity_gate import why_held
+from oracle.reporting.sanity_gate import hold_reason
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account
 from oracle.store.reports.hold_repository import ReportHold
@@ -53,7 +53,7 @@ def push(
     with open_folded(config) as app:
         app.require_oracle()
         first = _turn(app)
-        if agreed(f"pushing period {first.period}", yes=yes, dry_run=dry_run):
+        if confirm_action(f"pushing period {first.period}", yes=yes, dry_run=dry_run):
             sent = published(app, "report push", _plan)
             _check_pushed(first, sent)
             steps = [*(f"{step.did} {step.detail}" for step in sent), *_unsent(app, sent)]
@@ -115,7 +115,7 @@ def _turn(app: App) -> Report:
         due = [
             one.cut
             for one in cuts
-            if one.state is ReportState.DUE and not waits_for_finality(uow, one)
+            if one.state is ReportState.DUE and not is_awaiting_finality(uow, one)
         ]
         is_late = found is not None and any(
             one.cut.period == found.report.period
@@ -160,7 +160,7 @@ def _dry_run_text(app: App, turn: Report) -> str:
     with app.store.reading() as uow:
         stored = uow.reports.at(turn.period)
         is_signed = stored is None or stored.digest is not None or not app.publisher.has_signer
-        why = None if is_signed else why_held(context, uow, turn)
+        why = None if is_signed else hold_reason(context, uow, turn)
     return said if why is None else f"it would be held: {why}"
 
 

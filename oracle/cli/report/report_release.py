@@ -15,7 +15,7 @@ from oracle.cli.options import (
 from oracle.cli.report.report_commands import report
 from oracle.cli.write_session import acting
 from oracle.daemon.app import App
-from oracle.queries.health import told_of_dispute
+from oracle.queries.health import dispute_text
 from oracle.reporting.sanity_gate import held_at, release
 from oracle.store.reports.hold_repository import ReportHold
 
@@ -68,7 +68,7 @@ def _list(app: App, *, as_json: bool) -> None:
         if not hold.is_disputed:
             typer.echo(f"period {hold.period}: {hold.reason}")
     if disputed:
-        typer.echo(told_of_dispute(disputed))
+        typer.echo(dispute_text(disputed))
 
 
 def _answer(hold: ReportHold) -> dict[str, object]:

@@ -15,7 +15,7 @@ from oracle.cli.options import (
 from oracle.cli.write_session import acting
 from oracle.daemon.lease.lease_holder import holder_name
 from oracle.errors import InputError
-from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_halt_if_proven
 from oracle.queries.json_answers import halt_answer
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.ops.halts import Cleared
@@ -83,7 +83,9 @@ def clear_halt(
             raise InputError(f"there is no halt {name} now; `qos-oracle halt list` shows all")
         if not dry_run:
             with acting(app, "halt clear", dry_run=False) as (uow, stamp):
-                clear(uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip()))
+                clear_halt_if_proven(
+                    uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip())
+                )
     if as_json:
         print_json({"halt": name, "cleared": not dry_run, "reason": reason.strip()})
         return

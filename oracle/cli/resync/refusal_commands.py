@@ -15,7 +15,7 @@ from oracle.cli.options import (
 )
 from oracle.cli.write_session import acting
 from oracle.errors import InputError
-from oracle.indexer.refused_block import accept as accept_block, refusal_in
+from oracle.indexer.refused_block import accept_refused_block as accept_block, refusal_in
 
 _ACCEPT = "`qos-oracle resync refusal --accept --reason TEXT`"
 _EPILOG = 'Example: qos-oracle resync refusal --accept --reason "the explorer shows the same"'

@@ -36,7 +36,7 @@ _VERIFY = "Example: qos-oracle resync verify --from 19000000 --to 19010000 --lev
 _GAPS = "Example: qos-oracle resync gaps --json"
 
 
-class Half(StrEnum):
+class VerifyScope(StrEnum):
     """What `resync verify` compares: raw rows with the chain, the state with the raw rows."""
 
     BOTH = "both"
@@ -76,12 +76,12 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     half: Annotated[
-        Half,
+        VerifyScope,
         typer.Option(
             "--half",
             help="What is compared: stored logs with the chain, the state with the logs, or both.",
         ),
-    ] = Half.BOTH,
+    ] = VerifyScope.BOTH,
     level: Annotated[
         LevelName, typer.Option("--level", help="How far each block is to be proven.")
     ] = LevelName.PROVEN,
@@ -114,22 +114,22 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     """
     if first is not None and last is not None and first > last:
         raise InputError(f"--from {first} lies above --to {last}")
-    only_reads = not repair and (dry_run or half is Half.STATE)
+    only_reads = not repair and (dry_run or half is VerifyScope.STATE)
     with working(
         config,
         "resync verify",
         dry_run=dry_run,
-        offline=half is Half.STATE,
+        offline=half is VerifyScope.STATE,
         only_reads=only_reads,
     ) as (app, manner):
         found = None
-        if half is not Half.STATE:
+        if half is not VerifyScope.STATE:
             blocks = _blocks_asked(app, first, last)
             asked = ReverifyRequest(blocks, Level[level.name], endpoint, repair)
             if workers is not None:
                 app.verify_by(workers)
             found = verify_blocks(app.chain, app.store, app.folder, asked, manner)
-        checked = _check_stored(app, manner, compare=half is not Half.LOGS)
+        checked = _check_stored(app, manner, compare=half is not VerifyScope.LOGS)
         if repair and checked.differing:
             checked = replace(checked, rebuilt=rebuild_state(app.store, app.folder, manner))
     if as_json:

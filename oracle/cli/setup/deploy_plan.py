@@ -17,7 +17,7 @@ from oracle.bindings.deployment import (
 )
 from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, role_change
 from oracle.bindings.timelock import TimelockSetup, granting_canceller
-from oracle.cli.options import agreed
+from oracle.cli.options import confirm_action
 from oracle.cli.setup.spoken_values import tell
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -125,7 +125,7 @@ class DeployPlan:
         steps = self._next_steps(places)
         if dry_run or not as_json:
             tell(answer, as_json=as_json)
-        if not agreed("sending this", yes=yes, dry_run=dry_run):
+        if not confirm_action("sending this", yes=yes, dry_run=dry_run):
             typer.echo("dry run: nothing was sent; --yes sends it", err=True)
             return
         landed = self._deployed(setup, places)

@@ -129,9 +129,9 @@ def load(path: Path) -> Config:
     written = read_toml(path)
     if is_secret_in(written):
         refuse_readable_by_others(path)
-    place_beside(path, written, "database", "url")
-    place_beside(path, written, "history", "stage")
-    place_beside(path, written, "dispatch", "results_folder")
+    resolve_relative_to_config(path, written, "database", "url")
+    resolve_relative_to_config(path, written, "history", "stage")
+    resolve_relative_to_config(path, written, "dispatch", "results_folder")
     faults = _unknown_variables(os.environ)
     config = None
     try:
@@ -179,7 +179,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: is not TOML: {error}") from error
 
 
-def place_beside(path: Path, written: dict[str, Any], section: str, setting: str) -> None:
+def resolve_relative_to_config(
+    path: Path, written: dict[str, Any], section: str, setting: str
+) -> None:
     """Make a relative SQLite URL or path of a configuration file relative to the file's folder.
 
     The same file then means the same database wherever a command is started. Values from the

@@ -65,14 +65,14 @@ def _was_waited_for(run: Run, task: Task) -> bool:
     First everybody has to commit, then to disclose; an error report is both. At last the node
     whose result was accepted has to bring it: it alone is still there then.
     """
-    if not _have_committed(task.runs):
+    if not _has_any_commitment(task.runs):
         return not _has_committed(run)
     if run.disclosed_at or run.reported_at:
         return task.validated
     return True
 
 
-def _have_committed(parts: Sequence[Run]) -> bool:
+def _has_any_commitment(parts: Sequence[Run]) -> bool:
     return all(_has_committed(part) for part in parts)
 
 

@@ -13,9 +13,9 @@ from oracle.domain.fold.working_set import ClosingGroup, ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import (
-    entrant_of,
+    closing_member_of,
     finishers,
-    judged,
+    rank_members,
     right_answers,
 )
 from oracle.domain.scoring.rules import Rules
@@ -76,7 +76,7 @@ def _close(
         at=event.at,
         time=event.time,
         size=max(len(keys), *(task.group_size or 0 for task in known), 0),
-        entrants=tuple(entrant_of(key, seen.get(key)) for key in present),
+        entrants=tuple(closing_member_of(key, seen.get(key)) for key in present),
         answered=tuple(task.key for task in finishers(known, ledger.rules, in_order=in_order)),
         invalid=frozenset(invalid),
         possible=(event.possible or ()) if isinstance(event, GroupValidated) else (),
@@ -93,7 +93,7 @@ def score_closing(ledger: WorkingSet) -> None:
         answered = [ledger.tasks[key] for key in closing.answered]
         if ledger.rules.ranked_answers == "right":
             answered = right_answers(answered, closing.size, closing.invalid)
-        members = judged(closing.entrants, [task.key for task in answered], ledger.rules)
+        members = rank_members(closing.entrants, [task.key for task in answered], ledger.rules)
         members = legacy_round_scores.score_group(members, ledger.tasks, ledger.rules)
         if answered:
             members = (*members, *_possible(ledger, closing))
@@ -137,7 +137,7 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
         return
     task = ledger.task(member.task)
     task.scored_in = result.group
-    if not _counts(task, member, ledger.rules):
+    if not _is_counted(task, member, ledger.rules):
         return
     node = ledger.node(member.node, result.time)
     if ledger.rules.legacy is None:
@@ -145,7 +145,7 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
     else:
         legacy_tally.turn(node, result.time, ledger.rules.legacy)
         # What was due in an earlier window ends with it, before this score may be reason anew.
-        working_set.judge(ledger, node, ledger.at)
+        working_set.update_kickout_interval(ledger, node, ledger.at)
         legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
     node.scored += 1
     entry = ScoreEntry(
@@ -160,10 +160,10 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
         time=result.time,
     )
     ledger.changes.scores.append(entry)
-    working_set.judge(ledger, node, ledger.at)
+    working_set.update_kickout_interval(ledger, node, ledger.at)
 
 
-def _counts(task: Task, member: GroupMember, rules: Rules) -> bool:
+def _is_counted(task: Task, member: GroupMember, rules: Rules) -> bool:
     """Tell whether a score enters the pool; every one does, unless the rules spare aborts."""
     if member.rank is not None or not rules.pool_zero_only_on_timeout:
         return True

@@ -123,7 +123,7 @@ def score(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
         node = ledger.node(run.node, event.time)
         legacy_tally.turn(node, event.time, rules.legacy)
         # What was due in an earlier window ends with it, before this score may be reason anew.
-        working_set.judge(ledger, node, event.at)
+        working_set.update_kickout_interval(ledger, node, event.at)
         legacy_tally.add_score(node, scored.task_score, event.time, rules.legacy)
         node.scored += 1
         entry = ScoreEntry(
@@ -138,4 +138,4 @@ def score(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
             time=event.time,
         )
         ledger.changes.scores.append(entry)
-        working_set.judge(ledger, node, event.at)
+        working_set.update_kickout_interval(ledger, node, event.at)

@@ -68,7 +68,7 @@ def joined(ledger: WorkingSet, event: NodeJoined) -> None:
     _describe(node, event)
     if is_whole:
         _make_whole(ledger, node, event)
-    working_set.judge(ledger, node, event.at, event.time)
+    working_set.update_kickout_interval(ledger, node, event.at, event.time)
 
 
 def _bring_back(node: Node, time: int, rules: Rules) -> None:
@@ -223,7 +223,7 @@ def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position
         ledger.just_quit.pop(node.address, None)
     if rules.legacy is not None:
         legacy_tally.follow_membership(node, time, rules.legacy)
-    working_set.judge(ledger, node, at)
+    working_set.update_kickout_interval(ledger, node, at)
 
 
 def _note(

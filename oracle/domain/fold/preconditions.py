@@ -187,6 +187,6 @@ def last_status_of(task: Task) -> LastStatus:
     return LastStatus.QUEUED if task.queued else LastStatus.CREATED
 
 
-def status_differs(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
+def is_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
     """Tell whether a terminal claims another last status than our record has."""
     return event.last_status is not None and event.last_status is not last_status_of(task)

@@ -12,10 +12,10 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
-from oracle.domain.fold.preconditions import Breach, against_ending, status_differs
+from oracle.domain.fold.preconditions import Breach, against_ending, is_status_mismatch
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
-from oracle.domain.scoring.reliability import boosted, exclusion_after, healed, penalized
+from oracle.domain.scoring.reliability import boosted, healed, is_excluded_after, penalized
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
 
@@ -60,7 +60,7 @@ def _compare(ledger: WorkingSet, event: Terminal, task: Task) -> None:
     """What a terminal says about node and status is information; our record is used."""
     if event.node is not None and event.node != task.node:
         ledger.anomaly(event, Breach.NODE_DIFFERS)
-    if isinstance(event, TaskAborted | TaskTimedOut) and status_differs(task, event):
+    if isinstance(event, TaskAborted | TaskTimedOut) and is_status_mismatch(task, event):
         ledger.anomaly(event, Breach.LAST_STATUS_DIFFERS)
 
 
@@ -129,7 +129,7 @@ def _answer(ledger: WorkingSet, event: Terminal, node: Node, cause: ReliabilityC
         )
         ledger.changes.reliability.append(change)
     if rules.remembers_exclusion:
-        node.excluded = exclusion_after(
+        node.excluded = is_excluded_after(
             before, after, rules, excluded=node.excluded, penalty=penalty
         )
     node.base, node.since = after, event.time

@@ -10,7 +10,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.scoring.group_ranking import Entrant
+from oracle.domain.scoring.group_ranking import ClosingMember
 from oracle.domain.scoring.legacy_tally import tally_of
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
@@ -53,7 +53,7 @@ class ClosingGroup(NamedTuple):
     at: Position
     time: int
     size: int
-    entrants: tuple[Entrant, ...]
+    entrants: tuple[ClosingMember, ...]
     answered: tuple[TaskKey, ...]
     invalid: frozenset[TaskKey]
     possible: tuple[TaskKey, ...]
@@ -250,7 +250,9 @@ class WorkingSet:
         self.changes.anomalies.append(anomaly)
 
 
-def judge(ledger: WorkingSet, node: Node, at: Position, time: int | None = None) -> None:
+def update_kickout_interval(
+    ledger: WorkingSet, node: Node, at: Position, time: int | None = None
+) -> None:
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
     `time` is the block time at which a node joins: a restart may have lost its pool meanwhile.

@@ -95,7 +95,7 @@ def why_too_much(
     return None
 
 
-def why_too_quiet(
+def quiet_period_reason(
     now: Activity, before: Sequence[Activity], members: int, sanity: Sanity
 ) -> str | None:
     """Return why a period is likely to miss events; None: it is not.

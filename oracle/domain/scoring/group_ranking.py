@@ -20,7 +20,7 @@ _FRUITLESS = (Ending.ABORTED, Ending.TIMED_OUT)
 _NOT_CONFIRMED = (Ending.INVALIDATED, *_FRUITLESS)
 
 
-class Entrant(NamedTuple):
+class ClosingMember(NamedTuple):
     """A member of a group as it is when the group closes; `timeout`: its task's limit."""
 
     task: TaskKey
@@ -90,8 +90,8 @@ def _speed_of(task: Task) -> tuple[int, Position]:
     return elapsed, came
 
 
-def judged(
-    entrants: Sequence[Entrant], fastest: Sequence[TaskKey], rules: Rules
+def rank_members(
+    entrants: Sequence[ClosingMember], fastest: Sequence[TaskKey], rules: Rules
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group in the chain's order, with ranks and scores.
 
@@ -104,14 +104,14 @@ def judged(
     return tuple(_member(entrant, ranks, rules) for entrant in entrants)
 
 
-def entrant_of(key: TaskKey, task: Task | None) -> Entrant:
+def closing_member_of(key: TaskKey, task: Task | None) -> ClosingMember:
     """Return the member of a group as it is when the group closes; `task` None: never seen."""
     if task is None or task.node is None:
-        return Entrant(key, None, None, None)
-    return Entrant(key, task.node, elapsed_of(task), task.timeout)
+        return ClosingMember(key, None, None, None)
+    return ClosingMember(key, task.node, elapsed_of(task), task.timeout)
 
 
-def _member(entrant: Entrant, ranks: dict[TaskKey, int], rules: Rules) -> GroupMember:
+def _member(entrant: ClosingMember, ranks: dict[TaskKey, int], rules: Rules) -> GroupMember:
     if entrant.node is None:
         return GroupMember(entrant.task, None, None, None, None)
     rank = ranks.get(entrant.task)

@@ -27,7 +27,7 @@ def boosted(reliability: int, rules: Rules) -> int:
     return min(UNIT, reliability + rules.boost)
 
 
-def exclusion_after(
+def is_excluded_after(
     before: int, after: int, rules: Rules, *, excluded: bool, penalty: bool
 ) -> bool:
     """Return whether a node remembers to be excluded, H having gone from `before` to `after`.

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from oracle.gateway.gateway_records import TooManyRecordsError
 from oracle.gateway.session_selector import NobodyPassesError
-from oracle.gateway.web.gateway_calls import GatewayCalls, Taken, Unready
+from oracle.gateway.web.gateway_calls import AcceptedBatch, GatewayCalls, Unready
 from oracle.gateway.web.request_bodies import BodyError
 from oracle.telemetry.features import gateway_metrics
 
@@ -113,7 +113,7 @@ class GatewayApp:
             return _refused(*_STATUS[type(error)])
         if isinstance(said, bytes):
             return _Answer(200, said, (_TEXT,))
-        if isinstance(said, Taken):
+        if isinstance(said, AcceptedBatch):
             is_stored = await _await_stored(said.stored)
             told = msgspec.json.encode({**said.told, "stored": is_stored})
             return _Answer(200 if is_stored else 202, told)

@@ -23,7 +23,7 @@ class Unready(NamedTuple):
     told: dict[str, object]
 
 
-class Taken(NamedTuple):
+class AcceptedBatch(NamedTuple):
     """A batch that counts in memory from now on; `stored` becomes known when it is written."""
 
     told: dict[str, int]
@@ -37,13 +37,13 @@ class GatewayCalls:
         self._service = service
         self._clock = clock
 
-    def outcomes(self, body: bytes) -> Taken:
+    def outcomes(self, body: bytes) -> AcceptedBatch:
         """Take in a batch of outcomes: all of it, or with an error nothing."""
         service = self._service
         counts = service.take(outcomes_in(body, self._clock(), service.rules.ahead_ms))
         for became, many in zip(counts._fields, counts, strict=True):
             gateway_metrics.OUTCOMES.labels(became).inc(many)
-        return Taken(counts._asdict(), service.stored())
+        return AcceptedBatch(counts._asdict(), service.stored())
 
     def select(self, body: bytes) -> dict[str, object]:
         """Draw nodes for a relay of a session."""

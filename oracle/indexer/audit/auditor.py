@@ -18,7 +18,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from oracle.indexer.audit.disputes import Dispute, disputed, note_dispute
-from oracle.indexer.audit.judgement import Audited, JudgementContext, judged
+from oracle.indexer.audit.judgement import Audited, JudgementContext, resolve_disputed_blocks
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
 from oracle.indexer.folder import Folder
@@ -156,14 +156,16 @@ def audit_next(
     answered = auditor.answered()
     if answered is None:
         return None
-    return _compared(JudgementContext(chain, store, folder, manner), auditor, *answered)
+    return _compare_blocks(JudgementContext(chain, store, folder, manner), auditor, *answered)
 
 
 def _question(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
     return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
 
 
-def _compared(task: JudgementContext, auditor: Auditor, due: Due, window: BlockWindow) -> Audited:
+def _compare_blocks(
+    task: JudgementContext, auditor: Auditor, due: Due, window: BlockWindow
+) -> Audited:
     """Compare what an endpoint said with what we hold, and write down what came of it."""
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as uow:
@@ -177,7 +179,7 @@ def _compared(task: JudgementContext, auditor: Auditor, due: Due, window: BlockW
         check_or_blame(chain, uow, _cursor(uow), window)
     found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
     if difference:
-        found = judged(task, found)
+        found = resolve_disputed_blocks(task, found)
         _blame(task, auditor, found)
         if not chain.is_vouched():
             with task.manner.transaction(store) as uow:

@@ -13,8 +13,12 @@ from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError
-from oracle.indexer.audit.quarantine_liars import differs, lie_of, ours_differ
-from oracle.indexer.audit.repair import proven_in, put_right, settled
+from oracle.indexer.audit.quarantine_liars import (
+    is_served_data_wrong,
+    is_stored_data_wrong,
+    lie_of,
+)
+from oracle.indexer.audit.repair import proven_in, repair_blocks, settled
 from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
@@ -66,7 +70,7 @@ class JudgementContext:
     manner: RebuildOptions
 
 
-def judged(task: JudgementContext, found: Audited) -> Audited:
+def resolve_disputed_blocks(task: JudgementContext, found: Audited) -> Audited:
     """Find out who is right about each block that differs, and put our rows right."""
     chain, folder, manner = task.chain, task.folder, task.manner
     found = _shortened(chain, found)
@@ -78,13 +82,13 @@ def judged(task: JudgementContext, found: Audited) -> Audited:
         proven = proven_in(uow, folder.scope, found.blocks)
         for number, window in proofs.items():
             check_or_blame(chain, uow, cursor, window)
-            if ours_differ(uow, folder, number, window):
+            if is_stored_data_wrong(uow, folder, number, window):
                 lied.append(number)
             repair.add(compare(uow, window))
             uow.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
         repair.add(settled(found.difference, (), proven | proofs.keys()))
         if repair:
-            rebuilt = put_right(uow, folder, cursor, repair, manner)
+            rebuilt = repair_blocks(uow, folder, cursor, repair, manner)
         # In the same transaction: rows are not put right and their giver forgotten.
         lie = lie_of(lied) if chain.is_vouched() and found.giver else ""
         if lie:
@@ -120,7 +124,9 @@ def _again(task: JudgementContext, found: Audited, proofs: Mapping[int, BlockWin
     if said.last.number != number:
         # It shows no block there, and so says nothing of it.
         return ""
-    return lie_of([number]) if differs(proofs[number], said.logs, said.calls, by) else ""
+    return (
+        lie_of([number]) if is_served_data_wrong(proofs[number], said.logs, said.calls, by) else ""
+    )
 
 
 def _shortened(chain: ChainReader, found: Audited) -> Audited:

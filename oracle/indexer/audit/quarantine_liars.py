@@ -20,7 +20,7 @@ from oracle.store.database import Store, UnitOfWork
 Selectors = Mapping[Address, frozenset[str]]
 
 
-def differs(
+def is_served_data_wrong(
     window: BlockWindow, logs: Iterable[Log], calls: Iterable[Call], by: Selectors
 ) -> bool:
     """Tell whether logs and calls of a proven block contradict its proof.
@@ -31,7 +31,9 @@ def differs(
     return is_other or _content_of(calls, by) != _content_of(window.calls, by)
 
 
-def ours_differ(uow: UnitOfWork, folder: Folder, number: int, window: BlockWindow) -> bool:
+def is_stored_data_wrong(
+    uow: UnitOfWork, folder: Folder, number: int, window: BlockWindow
+) -> bool:
     """Tell whether what we hold of a block contradicts the proof of it in this window."""
     logs = uow.logs.between(number, number)
     calls = uow.calls.between(number, number)
@@ -43,7 +45,7 @@ def ours_differ(uow: UnitOfWork, folder: Folder, number: int, window: BlockWindo
         [log for log in window.logs if log.block == number],
         [call for call in window.calls if call.block == number],
     )
-    return differs(there, logs, calls, folder.reader.selectors)
+    return is_served_data_wrong(there, logs, calls, folder.reader.selectors)
 
 
 def lie_of(blocks: Sequence[int]) -> str:

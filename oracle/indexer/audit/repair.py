@@ -37,7 +37,7 @@ def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int])
     )
 
 
-def put_right(
+def repair_blocks(
     uow: UnitOfWork,
     folder: Folder,
     cursor: Cursor,

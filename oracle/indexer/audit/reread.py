@@ -20,7 +20,7 @@ from oracle.indexer.block_confirmation import confirm_block
 from oracle.indexer.folder import Folder
 from oracle.indexer.provenance import note_proven
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
-from oracle.indexer.refused_block import explained, remembered
+from oracle.indexer.refused_block import explained, store_refusal
 from oracle.indexer.reorgs.fork_detection import ForkContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -126,7 +126,7 @@ def _window(task: _Task, blocks: BlockRange) -> BlockWindow:
     try:
         window = task.chain.window(blocks, with_headers=False)
     except RefusalError as error:
-        raise remembered(task.store, error.refusal) from error
+        raise store_refusal(task.store, error.refusal) from error
     fork_context = ForkContext(task.chain, task.store)
     confirm_block(fork_context, window.last, window.endpoint, window.range)
     return window

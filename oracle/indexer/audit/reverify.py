@@ -17,8 +17,8 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import InputError
 from oracle.indexer.audit.disputes import settle
-from oracle.indexer.audit.quarantine_liars import lie_of, note_proven_wrong, ours_differ
-from oracle.indexer.audit.repair import proven_in, put_right, settled
+from oracle.indexer.audit.quarantine_liars import is_stored_data_wrong, lie_of, note_proven_wrong
+from oracle.indexer.audit.repair import proven_in, repair_blocks, settled
 from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare
 from oracle.indexer.folder import Folder
 from oracle.indexer.provenance import note_proven
@@ -196,7 +196,7 @@ class _Run:
             if repair:
                 # What is left of the difference stays as it is, and is not verified.
                 verified = self.asked.blocks if repair.rows == difference.rows else None
-                rebuilt = put_right(uow, self.folder, cursor, repair, self.manner, verified)
+                rebuilt = repair_blocks(uow, self.folder, cursor, repair, self.manner, verified)
                 for window in seen:
                     if not compare(uow, window):
                         self._raise(uow, window)
@@ -206,7 +206,7 @@ class _Run:
     def _quarantine(self, uow: UnitOfWork, window: BlockWindow, final: int) -> None:
         """Write down who gave us what is proven wrong now, of blocks up to the final one."""
         for number in sorted(_proven(window)):
-            if number > final or not ours_differ(uow, self.folder, number, window):
+            if number > final or not is_stored_data_wrong(uow, self.folder, number, window):
                 continue
             for span in uow.coverage.spans(self.folder.scope.id, number, number):
                 if span.endpoint not in {"", window.endpoint}:

@@ -82,7 +82,7 @@ def backfill_next(
     if gap is not None:
         return _fill(task, gap)
     if why is not None:
-        return _fold_anew(task, why)
+        return _refold_scope(task, why)
     scope_backfill.is_sound = True
     return None
 
@@ -177,7 +177,7 @@ def _covered(gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]) -> C
     return Covered(blocks.first, blocks.last, level, endpoint)
 
 
-def _fold_anew(task: _Task, why: str) -> ScopeBackfilled:
+def _refold_scope(task: _Task, why: str) -> ScopeBackfilled:
     with task.folder.following(None), task.manner.transaction(task.store) as uow:
         cursor = _cursor(uow)
         claim(uow, cursor)

@@ -43,7 +43,7 @@ def noted(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFault, ...]
     return tuple(new)
 
 
-def words_of(fault: FeedFault) -> str:
+def fault_text(fault: FeedFault) -> str:
     """Say in a line what is wrong, and what a person can do."""
     todo = "`qos-oracle feed accept --from ID`" if fault.kind in STOPPING else "`feed accept`"
     return f"{fault.kind} at row {fault.row}: {fault.detail}; {todo}"

@@ -84,7 +84,7 @@ def take_in(
         here = (_start(uow, cursor), cursor.highest_id)
         if stopping(uow) is not None or answer.start not in here:
             return None
-        return _taken(uow, cursor, answer, settings)
+        return _ingest_page(uow, cursor, answer, settings)
 
 
 def _cursor(uow: UnitOfWork, settings: FeedSettings) -> FeedCursor:
@@ -98,7 +98,7 @@ def _start(uow: UnitOfWork, cursor: FeedCursor) -> int:
     return cursor.settled_id - 1 if anchor else cursor.settled_id
 
 
-def _taken(
+def _ingest_page(
     uow: UnitOfWork, cursor: FeedCursor, answer: FeedAnswer, settings: FeedSettings
 ) -> FeedTaken:
     # The feed's clock never falls here, whatever it does there.

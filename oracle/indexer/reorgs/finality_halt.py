@@ -21,7 +21,7 @@ from oracle.indexer.reorgs.fork_detection import (
     ForkVerdict,
     OutvotedError,
     block_seconds,
-    judge,
+    judge_fork,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.ops.halts import Cleared, HaltEvidence
@@ -100,7 +100,7 @@ def accuse_final(
     is_sure = on_top is not None and (is_skipped or on_top.deniers < ENOUGH)
     by = next(iter(on_top.against)) if on_top is not None and is_skipped else ""
     accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final, endpoint=by)
-    judged = judge(fork_context, accused, fork_context.fork_watch.final)
+    judged = judge_fork(fork_context, accused, fork_context.fork_watch.final)
     if judged.verdict is ForkVerdict.STAYS:
         raise _quarantined(fork_context, accused, judged)
     if judged.verdict is ForkVerdict.OPEN and not (is_sure and judged.against):
@@ -130,11 +130,11 @@ def look_for_proof(fork_context: ForkContext, now: int) -> HaltChanged | None:
     fork_context.fork_watch.final.forget()
     reason = f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(said)}"
     with fork_context.store.transaction() as uow:
-        clear(uow, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
+        clear_halt_if_proven(uow, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
     return HaltChanged(FINALITY_VIOLATION, is_closed=False, reason=reason)
 
 
-def clear(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
+def clear_halt_if_proven(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
     """Clear a halt; False: it is not closed."""
     is_open = uow.halts.clear(name, cleared)
     if name == FINALITY_VIOLATION:

@@ -164,7 +164,7 @@ class ForkContext:
     now: float = 0.0
 
 
-def judge(
+def judge_fork(
     fork_context: ForkContext, accused: ForkClaim, fork_evidence: ForkEvidence
 ) -> ForkJudgement:
     """Ask every endpoint about the block; a lone accuser has to say it again, see `ForkEvidence`.

@@ -24,7 +24,7 @@ from oracle.indexer.reorgs.fork_detection import (
     ForkContext,
     ForkJudgement,
     ForkVerdict,
-    judge,
+    judge_fork,
     reject,
 )
 from oracle.store.database import Store, UnitOfWork
@@ -89,7 +89,7 @@ def rewind_if_forked(
     if cursor is None or accused is None:
         fork_context.fork_watch.tip.forget()
         return None
-    judged = judge(fork_context, accused, fork_context.fork_watch.tip)
+    judged = judge_fork(fork_context, accused, fork_context.fork_watch.tip)
     if judged.verdict is ForkVerdict.STAYS and (parent_mismatch is not None or judged.liars):
         raise reject(fork_context, accused, judged)
     if judged.verdict is not ForkVerdict.LEFT:
@@ -100,7 +100,7 @@ def rewind_if_forked(
     ancestor, is_shared = _common_ancestor(fork_context, cursor, accused, judged)
     if not is_shared:
         return accuse_final(fork_context, cursor, ancestor, judged)
-    return _rolled_back(fork_context, folder, heads, _Fork(cursor, ancestor, judged))
+    return _roll_back(fork_context, folder, heads, _Fork(cursor, ancestor, judged))
 
 
 def rewind_to(
@@ -189,7 +189,7 @@ class _Fork:
     judged: ForkJudgement
 
 
-def _rolled_back(fork_context: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
+def _roll_back(fork_context: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
     cursor, ancestor = fork.cursor, fork.ancestor
     with folder.following(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)

@@ -27,7 +27,9 @@ class IngestPaused:
     done: Rewound | HaltChanged | None
 
 
-def keep_watch(fork_context: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
+def check_for_reorg(
+    fork_context: ForkContext, folder: Folder, heads: Heads
+) -> IngestPaused | None:
     """Return why no window may be taken in now; None: one may.
 
     At the start of a process the newest and the final block are compared before anything is

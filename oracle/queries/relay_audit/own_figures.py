@@ -120,7 +120,7 @@ class OwnFigures:
     headless: int
 
 
-def own_figures(rows: Sequence[FeedRow], times: Mapping[int, int]) -> OwnFigures:
+def compute_figures_from_rows(rows: Sequence[FeedRow], times: Mapping[int, int]) -> OwnFigures:
     """Fold a stream's rows as the daemon does, in order of id.
 
     `times` are the relay's seconds of rows, where known.

@@ -9,7 +9,12 @@ from enum import StrEnum
 
 from oracle.domain.ids import Address
 from oracle.queries.relay_audit.health_judgement import health_slack, judged_health
-from oracle.queries.relay_audit.own_figures import OwnFigures, OwnNode, by_group, own_figures
+from oracle.queries.relay_audit.own_figures import (
+    OwnFigures,
+    OwnNode,
+    by_group,
+    compute_figures_from_rows,
+)
 from oracle.queries.relay_audit.partings import (
     Claim,
     Parting,
@@ -116,7 +121,7 @@ def audited(watch: RelayWatch) -> RelayAudit:
     looks = []
     for before, poll in zip([None, *watch.polls], watch.polls, strict=False):
         known = [row for row in rows if row.id <= poll.after]
-        looks.append(_Look(before, poll, own_figures(known, watch.times)))
+        looks.append(_Look(before, poll, compute_figures_from_rows(known, watch.times)))
     own = looks[-1].own
     judged = [_judged(own.nodes[address], looks) for address in sorted(own.nodes)]
     starts = sum(row.kind == "TaskStarted" for row in rows)
@@ -245,12 +250,14 @@ def _together(judged: Sequence[_Judged], own: OwnFigures) -> list[NodeAudit]:
         return found
     of_scores = {node.address for node, _ in claims}
     return [
-        replace(one, parting=restart) if one.node in of_scores or _follows(one, restart) else one
+        replace(one, parting=restart)
+        if one.node in of_scores or _is_next_row(one, restart)
+        else one
         for one in found
     ]
 
 
-def _follows(one: NodeAudit, restart: Parting) -> bool:
+def _is_next_row(one: NodeAudit, restart: Parting) -> bool:
     """Tell whether a kickout had its reason in a pool that a restart had filled."""
     return (
         one.parting is not None

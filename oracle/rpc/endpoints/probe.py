@@ -69,7 +69,7 @@ def probe(
         client=_told(lambda: client.call("web3_clientVersion", [], str)),
         head=head,
         tags=tuple(tag for tag in TAGS if _told(lambda tag=tag: header(client, tag))),  # type: ignore[misc]  # mypy cannot infer it
-        has_logs_by_hash=_gives_logs_by_hash(client, wanted, head),
+        has_logs_by_hash=_supports_logs_by_hash(client, wanted, head),
         has_block_receipts=has_receipts,
         batch=_batch(client) if known is None else client.batch_limit,
         oldest_logs=_oldest(client, wanted, head) if known is None else known.oldest_logs,
@@ -91,7 +91,9 @@ def _at_checkpoint(
     return (True if any(block is not None for block, _ in blocks) else None), None
 
 
-def _gives_logs_by_hash(client: JsonRpcClient, wanted: ProbeRequirements, head: BlockRef) -> bool:
+def _supports_logs_by_hash(
+    client: JsonRpcClient, wanted: ProbeRequirements, head: BlockRef
+) -> bool:
     """An endpoint that has no logs of a block that nobody has would hide those of real ones."""
     asked = [{**wanted.logs, "blockHash": block_hash} for block_hash in (head.hash, _INVENTED)]
     if not _is_list(client, "eth_getLogs", [asked[0]]):

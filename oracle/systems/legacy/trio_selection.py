@@ -105,11 +105,11 @@ def combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
 def _of_one_card(freed: Node, others: Sequence[Node]) -> Combination | None:
     card = card_group_of(freed)
     same = [node for node in others if card is not None and card_group_of(node) == card]
-    return Combination(freed, same, freed.gpu_vram or 0, card) if _enough(same) else None
+    return Combination(freed, same, freed.gpu_vram or 0, card) if _has_three_nodes(same) else None
 
 
 def _of_largest_vram(freed: Node, others: Sequence[Node]) -> Combination | None:
-    if not _enough(others):
+    if not _has_three_nodes(others):
         return None
     largest = sorted((node.gpu_vram or 0 for node in others), reverse=True)
     least = min(freed.gpu_vram or 0, largest[TRIO - 2])
@@ -117,5 +117,5 @@ def _of_largest_vram(freed: Node, others: Sequence[Node]) -> Combination | None:
     return Combination(freed, partners, least, None)
 
 
-def _enough(partners: Sequence[Node]) -> bool:
+def _has_three_nodes(partners: Sequence[Node]) -> bool:
     return len(partners) >= TRIO - 1

@@ -28,7 +28,7 @@ TWO_WAYS_OUT = (
 )
 
 
-def words_of(use: Use) -> str:
+def describe_transaction(use: Use) -> str:
     """Name a transaction, its block and its target."""
     target = "deploys a contract" if use.to is None else f"calls {use.to}"
     return f"{use.hash} (block {use.block_number}, {target})"
@@ -71,11 +71,11 @@ def finalize(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt
         call = SimulatedCall(request.account.address, request.contract, request.calldata)
         mined = MinedCall(call, won.signed.gas_limit, context.registry.refusal_of)
         why = why_reverted(context.publisher.lines, receipt, mined)
-        return _closed(context, slot, cost, why)
+        return _finalize_slot(context, slot, cost, why)
     missing = context.registry.kind_of(intent).missing_effect(receipt, intent)
     if missing is None:
-        return _closed(context, slot, cost)
-    return _held(context, slot, cost, f"{receipt.hash} succeeded without our {missing}")
+        return _finalize_slot(context, slot, cost)
+    return _hold_slot(context, slot, cost, f"{receipt.hash} succeeded without our {missing}")
 
 
 def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
@@ -104,8 +104,8 @@ def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
 
 def _told_of(context: TxContext, slot: NonceSlot, use: Use) -> str:
     return (
-        f"nonce {slot.nonce} was used by {words_of(use)}, which {context.account.address} signed "
-        f"and this database did not: {TWO_WAYS_OUT}"
+        f"nonce {slot.nonce} was used by {describe_transaction(use)}, which "
+        f"{context.account.address} signed and this database did not: {TWO_WAYS_OUT}"
     )
 
 
@@ -125,7 +125,7 @@ def _tell_kind(context: TxContext, uow: UnitOfWork, intent: Intent, reason: str 
     context.registry.kind_of(intent).on_closed(uow, intent, ClosedOutcome(reason))
 
 
-def _closed(
+def _finalize_slot(
     context: TxContext, slot: NonceSlot, cost: Paid | None, reason: str | None = None
 ) -> StepResult:
     with context.writing() as uow:
@@ -136,7 +136,7 @@ def _closed(
     return StepResult(did, intent.id, reason or f"block {slot.block_number}")
 
 
-def _held(context: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) -> StepResult:
+def _hold_slot(context: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) -> StepResult:
     reason = f"{WITHOUT_EFFECT_CLASS}({missing})"
     with context.writing() as uow:
         uow.outbox.slots.finalize(slot, context.stamp, paid=cost)

@@ -15,7 +15,7 @@ from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
 from oracle.txmgr.client.receipts import newest_block
-from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, words_of
+from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, describe_transaction
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.recovery.nonce_sync import NonceAheadError, reconcile
 
@@ -92,8 +92,8 @@ def _rest(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
     """Pause the sender."""
     address, counted = context.account.address, _counted(context, ahead)
     reason = (
-        f"{counted}: nonce {ahead.known} was used by {words_of(use)}; {TWO_WAYS_OUT}; then "
-        f"`qos-oracle outbox release {address}`"
+        f"{counted}: nonce {ahead.known} was used by {describe_transaction(use)}; {TWO_WAYS_OUT}; "
+        f"then `qos-oracle outbox release {address}`"
     )
     earlier = _pause_of(context)
     is_told = earlier is not None and _OURS in earlier.reason

@@ -84,7 +84,7 @@ def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
     )
 
 
-def rebuild(
+def rebuild_outbox(
     context: TxContext,
     found: RecoveryFindings,
     actor: str,

@@ -81,7 +81,7 @@ def bump(context: TxContext, bumped: Replacement, heads: Heads) -> StepResult:
     Raises:
         InputError: somebody has used up the budgets since.
     """
-    step = _signed(context, bumped)
+    step = _sign_and_store_bump(context, bumped)
     if step is None:
         raise InputError(
             f"intent {bumped.waiting.intent.id} is not bumped: "
@@ -228,12 +228,16 @@ def _bump(context: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResu
     """Sign the fee bump, within every cap; None: no cap, budget or ether is left for 10 % more."""
     found = offer(context, waiting, limit, waiting.intent.request.calldata)
     fees, beside = found.fees, found.beside
-    step = None if fees is None else _signed(context, Replacement(waiting, limit, fees, beside))
+    step = (
+        None
+        if fees is None
+        else _sign_and_store_bump(context, Replacement(waiting, limit, fees, beside))
+    )
     FEE_CAPPED.labels(context.role).set(int(step is None))
     return step
 
 
-def _signed(context: TxContext, bumped: Replacement) -> StepResult | None:
+def _sign_and_store_bump(context: TxContext, bumped: Replacement) -> StepResult | None:
     """Sign and store it; None: no budget is left for it any more."""
     slot, intent, limit, fees = (
         bumped.waiting.slot,

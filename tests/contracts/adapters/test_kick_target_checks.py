@@ -6,9 +6,9 @@ import pytest
 
 from oracle.bindings.kick_target_checks import (
     WiredTarget,
-    is_task_contract_of,
     kick_target_mismatches,
     plain_account_owner,
+    task_contract_mismatch,
 )
 from oracle.bindings.kick_targets import NODE_STAKING, kick_target_named
 from oracle.domain.ids import Address
@@ -72,9 +72,9 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
 
 def test_the_task_contract_is_told_from_others_before_anything_is_deployed(nodes: NodeNetwork):
     lines, node = lines_to(nodes), lower(nodes.node.address)
-    assert is_task_contract_of(lines, node, lower(nodes.task.address)) is None
+    assert task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
     for other in (nodes.first, nodes.owner, nodes.adapter.address):
-        said = is_task_contract_of(lines, node, lower(other))
+        said = task_contract_mismatch(lines, node, lower(other))
         assert said == "Not called by the task contract"
 
 

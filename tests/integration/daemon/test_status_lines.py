@@ -17,7 +17,7 @@ from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
-from oracle.queries.health import OLD_HEAD_SECONDS, findings_of_look
+from oracle.queries.health import OLD_HEAD_SECONDS, findings_from_chain_view
 from oracle.queries.status import StatusReport
 from oracle.queries.text.status_text import situation
 from oracle.store.outbox.records import Account
@@ -81,7 +81,7 @@ PAUSED = replace(OPEN, paused_until=5_060)
 def found(
     seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
 ) -> dict[Condition, str]:
-    return dict(findings_of_look(seen, chain, SETTINGS.heartbeat_seconds, now))
+    return dict(findings_from_chain_view(seen, chain, SETTINGS.heartbeat_seconds, now))
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def in_want_of_gas(office: DispatchOffice) -> None:
     """What is sent now is mined, and fails."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(admission, "limit_for", lambda *_: 50_000)
-        patched.setattr(signing_queue, "_fits", lambda pair: pair[1].is_good)
+        patched.setattr(signing_queue, "_is_within_limits", lambda pair: pair[1].is_good)
         office.turn()
 
 

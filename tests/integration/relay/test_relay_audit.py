@@ -5,7 +5,7 @@ from hypothesis import example, given, strategies as st
 
 from oracle.devnet.relay.relay_cast import RelayLies
 from oracle.devnet.relay.relay_faults import RelayFault
-from oracle.queries.relay_audit.own_figures import own_figures
+from oracle.queries.relay_audit.own_figures import compute_figures_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict
 from tests.integration.relay.watched_relay import (
     START,
@@ -38,7 +38,9 @@ def test_no_node_of_an_honest_relay_differs(seed: int, seconds: int):
 
 def test_the_fold_comes_to_the_figures_that_a_relay_reckons_by_itself():
     history = history_of()
-    own = own_figures(rows_of(history), {one.row.id: int(one.time) for one in history.rows})
+    own = compute_figures_from_rows(
+        rows_of(history), {one.row.id: int(one.time) for one in history.rows}
+    )
 
     told = {node: book.marks[-1] for node, book in history.books.items()}
     is_exact = [
@@ -95,7 +97,7 @@ def test_relays_long_term_lies_within_the_bound_of_ours(
     history = history_of(
         3600, seed=seed, gap_seconds=gap, group_share=groups, cancelled_share=cancelled
     )
-    nodes = own_figures(rows_of(history), {}).nodes
+    nodes = compute_figures_from_rows(rows_of(history), {}).nodes
 
     for address, book in history.books.items():
         lowest, highest = nodes[address].long_term_bounds()

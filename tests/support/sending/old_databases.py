@@ -12,7 +12,7 @@ from oracle.quorum.key_watch import resting, signing_of
 from oracle.store.database import Store
 from oracle.store.outbox.records import REBUILT
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.recovery.rebuild_from_chain import RecoveryFindings, rebuild
+from oracle.txmgr.recovery.rebuild_from_chain import RecoveryFindings, rebuild_outbox
 from tests.support.office import Office
 
 
@@ -58,4 +58,4 @@ def written_down(office: Office, context: TxContext, found: RecoveryFindings) ->
     """As `outbox rebuild` does: the signer backs off where signatures may be lost as well."""
     quorum = replace(office.quorum, tx=context)
     signing = signing_of(quorum) if found.may_have_lost_more else None
-    rebuild(context, found, "somebody", resting(quorum, signing))
+    rebuild_outbox(context, found, "somebody", resting(quorum, signing))

@@ -5,11 +5,11 @@ import pytest
 from oracle.bindings.codec import contract_artifact, decoded
 from oracle.bindings.kick_target_checks import (
     WiredTarget,
-    is_admin_of_staking,
-    is_owner_of_node,
-    is_qos_of,
-    is_task_contract_of,
     kick_target_mismatches,
+    owner_mismatch,
+    qos_contract_mismatch,
+    staking_admin_mismatch,
+    task_contract_mismatch,
 )
 from oracle.bindings.kick_targets import (
     COMMIT_TASK,
@@ -110,7 +110,7 @@ def test_the_network_hands_its_role_over_by_a_call_of_its_own():
 
 def test_a_task_contract_is_asked_for_in_its_own_name():
     told = Told(refusal="no words", data=error("Illegal node status"))
-    assert is_task_contract_of(told, NODE, TASK) is None
+    assert task_contract_mismatch(told, NODE, TASK) is None
     (call,) = told.asked
     assert (call["from"], call["to"]) == (TASK, NODE)
 
@@ -118,32 +118,32 @@ def test_a_task_contract_is_asked_for_in_its_own_name():
 @pytest.mark.parametrize("data", [error("Not called by the task contract"), None, "0x"])
 def test_another_task_contract_is_told_in_the_networks_words(data: str | None):
     told = Told(refusal="Not called by the task contract", data=data)
-    assert is_task_contract_of(told, NODE, TASK) == "Not called by the task contract"
+    assert task_contract_mismatch(told, NODE, TASK) == "Not called by the task contract"
 
 
 def test_a_task_contract_that_is_let_through_is_none():
-    assert is_task_contract_of(Told(), NODE, TASK) == ""
+    assert task_contract_mismatch(Told(), NODE, TASK) == ""
 
 
 def test_the_right_qos_does_as_it_is_told():
-    assert is_qos_of(Told(), NODE, QOS) is None
+    assert qos_contract_mismatch(Told(), NODE, QOS) is None
     wrong = Told(refusal="x", data=error("Not called by the node contract"))
-    assert is_qos_of(wrong, NODE, QOS) == "Not called by the node contract"
+    assert qos_contract_mismatch(wrong, NODE, QOS) == "Not called by the node contract"
 
 
 def test_the_owner_of_a_node_contract_is_compared_whatever_its_case():
     mixed = Address("0x" + 20 * "aB")
     word = "0x" + 24 * "0" + mixed[2:].lower()
-    assert is_owner_of_node(Told(word), NODE, mixed) is None
-    assert is_owner_of_node(Told(word), NODE, ADAPTER) == mixed.lower()
+    assert owner_mismatch(Told(word), NODE, mixed) is None
+    assert owner_mismatch(Told(word), NODE, ADAPTER) == mixed.lower()
 
 
 def test_the_admin_of_stakes_hears_of_the_stake_and_nobody_else_does():
     assert (
-        is_admin_of_staking(Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER)
+        staking_admin_mismatch(Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER)
         is None
     )
-    said = is_admin_of_staking(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
+    said = staking_admin_mismatch(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
     assert said == "0x1234"
 
 

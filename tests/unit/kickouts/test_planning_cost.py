@@ -15,7 +15,7 @@ from oracle.domain.reports.kicks import KickState
 from oracle.kickouts.kickout_eligibility import (
     EvidenceMemory,
     due_intervals,
-    is_wanted,
+    is_kickout_still_due,
     looks_at,
     proposable_cases,
     wanted_kicks,
@@ -134,7 +134,7 @@ def test_a_pass_that_remembers_equals_asking_about_each_kickout_alone(new_sqlite
             with store.reading() as uow:
                 wanted, cases = plan(uow, memory)
                 live = uow.rounds.live_kicks()
-                alone = [kick for kick in live if is_wanted(uow, KICKOUT_RULES, kick)]
+                alone = [kick for kick in live if is_kickout_still_due(uow, KICKOUT_RULES, kick)]
                 names = {kick.node for kick in live}
                 looks = looks_at(uow, KICKOUT_RULES, Level.CHECKED)
                 assert wanted == alone

@@ -9,7 +9,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.requirements import unavailable
-from oracle.systems.probing import Probe, ProbeNeeds, ProbeWindow, lacks_probe, probes_due
+from oracle.systems.probing import Probe, ProbeNeeds, ProbeWindow, is_probe_due, probes_due
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import a_node
 
@@ -61,7 +61,7 @@ def test_only_who_can_run_it_has_one_and_nobody_has_two(
 
     assert len(used) == len(set(used))
     assert all(unavailable(rows[one], time, SEED) is None for one in used)
-    assert all(lacks_probe(rows[one], WINDOW) for one in firsts(probes))
+    assert all(is_probe_due(rows[one], WINDOW) for one in firsts(probes))
     assert all(WINDOW.due_at(rows[one].address) <= time for one in firsts(probes))
 
 
@@ -82,7 +82,7 @@ def test_by_the_end_of_a_window_nobody_who_could_have_one_is_left_out(nodes: lis
     used = {address for probe in due(nodes) for address in probe.nodes}
     for one in nodes:
         able = unavailable(one, END, SEED) is None and one.version is not None
-        assert (one.address in used) == (able and lacks_probe(one, WINDOW))
+        assert (one.address in used) == (able and is_probe_due(one, WINDOW))
 
 
 @given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))

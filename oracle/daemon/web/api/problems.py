@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from oracle.errors import OracleError
-from oracle.indexer.folded_state import TooFarError
+from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.queries.api.source import AmbiguousError, NotKnownError, QuestionError
 
 _MEDIA_TYPE = "application/problem+json"
@@ -79,7 +79,7 @@ def problem_of(error: OracleError) -> Response:
         return problem(HTTPStatus.NOT_FOUND, str(error))
     if isinstance(error, QuestionError):
         return problem(HTTPStatus.BAD_REQUEST, str(error))
-    if isinstance(error, TooFarError):
+    if isinstance(error, NoNearbySnapshotError):
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     return problem(
         HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database cannot be read"

@@ -113,7 +113,7 @@ def _told() -> dict[str, InjectedFault]:
             methods=["eth_getLogs", "eth_getBlockByNumber"],
         ),
         "has no receipts": messages.fails(
-            messages.words_of(Refused.METHOD)[0], methods="eth_getBlockReceipts"
+            messages.provider_messages(Refused.METHOD)[0], methods="eth_getBlockReceipts"
         ),
     }
 

@@ -19,15 +19,15 @@ class Words(NamedTuple):
     message: str
 
 
-def words_of(refused: Refused) -> tuple[Words, ...]:
+def provider_messages(refused: Refused) -> tuple[Words, ...]:
     """Return every provider's message for what is refused, as the table of dialects has it."""
     return tuple(Words(row.code, row.example) for row in DIALECTS if row.refused is refused)
 
 
-RATE_WORDS = words_of(Refused.RATE)
+RATE_WORDS = provider_messages(Refused.RATE)
 # Those that state their limit.
-RANGE_WORDS = tuple(one for one in words_of(Refused.BLOCKS) if "{limit}" in one.message)
-DENSITY_WORDS = words_of(Refused.RESULTS)
+RANGE_WORDS = tuple(one for one in provider_messages(Refused.BLOCKS) if "{limit}" in one.message)
+DENSITY_WORDS = provider_messages(Refused.RESULTS)
 # -32005 means the rate as well as the size.
 QUOTA, SIZE = RATE_WORDS[0], DENSITY_WORDS[0]
 # A message that no row of the table matches.

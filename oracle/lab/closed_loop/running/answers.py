@@ -4,7 +4,7 @@ from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 from oracle.lab.closed_loop.economics import Gas
 from oracle.lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
 from oracle.lab.closed_loop.running import endings
-from oracle.lab.closed_loop.running.judgement import judge
+from oracle.lab.closed_loop.running.judgement import judge_order
 from oracle.lab.closed_loop.running.loop_state import BEGIN, LoopState
 
 # How long a creator takes to judge, in seconds.
@@ -80,4 +80,4 @@ def settled(state: LoopState, order: AppOrder) -> None:
     """Look whether an order can be judged: a task of it has just been answered, or has ended."""
     if not order.is_judged and all(task.is_settled for task in order.tasks):
         order.is_judged = True
-        state.agenda.add(state.now + _JUDGES_IN, judge, state, order)
+        state.agenda.add(state.now + _JUDGES_IN, judge_order, state, order)

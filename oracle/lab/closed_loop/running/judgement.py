@@ -20,7 +20,7 @@ from oracle.lab.closed_loop.running.loop_state import LoopState
 from oracle.lab.closed_loop.running.membership import slash
 
 
-def judge(state: LoopState, order: AppOrder) -> None:
+def judge_order(state: LoopState, order: AppOrder) -> None:
     """Judge an order whose tasks all have an answer, or have ended."""
     order.is_judged = True
     if order.group is None:

@@ -10,7 +10,7 @@ from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
-from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_halt_if_proven
 from oracle.indexer.reorgs.reorg import rewind_to
 from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import proof_behind
@@ -182,7 +182,7 @@ def forget_the_evidence(office: Office, snapshot: str) -> None:
         assert uow.halts.closed(FINALITY_VIOLATION) is not None
     rewind_to(office.source, office.store, office.folder, below, RebuildOptions())
     with office.store.transaction() as uow:
-        clear(uow, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
+        clear_halt_if_proven(uow, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
     office.index()
 
 

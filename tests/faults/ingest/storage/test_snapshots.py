@@ -16,7 +16,12 @@ from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
-from oracle.indexer.folded_state import FoldedState, TooFarError, folded_up_to, maker_of
+from oracle.indexer.folded_state import (
+    FoldedState,
+    NoNearbySnapshotError,
+    folded_up_to,
+    snapshot_version,
+)
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to
@@ -174,7 +179,7 @@ def test_rebuild_and_rewind_take_snapshots_away(
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
-    made_by = maker_of(source.reader, SEED, MIN_SCORES)
+    made_by = snapshot_version(source.reader, SEED, MIN_SCORES)
     rewind_to(indexed.source, indexed.store, indexed.folder, a_chain.head.number - 4, MANNER)
     with indexed.store.reading() as uow:
         assert uow.snapshots.newest_place(10**9, made_by) is not None
@@ -215,7 +220,10 @@ def test_fold_that_is_too_far_from_a_snapshot_is_refused(
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source, last = source_of(indexed), a_chain.head.number
-    with indexed.store.reading() as uow, pytest.raises(TooFarError, match="more than 30 logs"):
+    with (
+        indexed.store.reading() as uow,
+        pytest.raises(NoNearbySnapshotError, match="more than 30 logs"),
+    ):
         folded_up_to(uow, source.reader, SEED, last, max_logs=30)
     all_made(source)
     with indexed.store.reading() as uow:

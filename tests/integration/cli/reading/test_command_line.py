@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from oracle.cli import main
 from oracle.cli.main import build, run
-from oracle.cli.options import agreed
+from oracle.cli.options import confirm_action
 from oracle.errors import FatalError, InputError, TransientError
 
 
@@ -132,19 +132,19 @@ def test_what_cannot_be_taken_back_asks_and_nothing_else_does():
     ("yes", "dry_run", "is_done"), [(True, False, True), (True, True, False), (False, True, False)]
 )
 def test_a_flag_answers_instead_of_a_person(yes, dry_run, is_done):
-    assert agreed("sending it", yes=yes, dry_run=dry_run) is is_done
+    assert confirm_action("sending it", yes=yes, dry_run=dry_run) is is_done
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
 def test_who_does_not_say_yes_at_a_terminal_has_nothing_done(monkeypatch, answer):
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     with pytest.raises(InputError, match="sending it: nothing was done; --yes does it"):
-        agreed("sending it", yes=False, dry_run=False)
+        confirm_action("sending it", yes=False, dry_run=False)
 
 
 def test_who_says_yes_at_a_terminal_has_it_done(monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
-    assert agreed("sending it", yes=False, dry_run=False)
+    assert confirm_action("sending it", yes=False, dry_run=False)
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_JSON))

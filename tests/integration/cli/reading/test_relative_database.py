@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.config.loader import place_beside
+from oracle.daemon.config.loader import resolve_relative_to_config
 
 
 @pytest.mark.slow
@@ -36,5 +36,5 @@ def test_command_started_in_two_folders_opens_the_same_database(tmp_path: Path):
 )
 def test_absolute_and_remote_databases_are_left_as_they_are(url: str):
     written = {"database": {"url": url}}
-    place_beside(Path("/etc/qos-oracle/config.toml"), written, "database", "url")
+    resolve_relative_to_config(Path("/etc/qos-oracle/config.toml"), written, "database", "url")
     assert written == {"database": {"url": url}}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from oracle.chain.feed.relay_groups import AROUND, HandedIn, groups_in
+from oracle.chain.feed.relay_groups import AROUND, SubmittedResult, groups_in
 from oracle.domain.feed_rows import FeedRow
 
 CREATOR = "0x" + "cc" * 20
@@ -36,9 +36,9 @@ def found(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
     return [[int(one.task, 16) for one in group.rows] for group in groups]
 
 
-def handed_in(scores: Mapping[int, str]) -> dict[str, HandedIn]:
+def handed_in(scores: Mapping[int, str]) -> dict[str, SubmittedResult]:
     """What nodes handed in before any of these rows."""
-    return {task(number): HandedIn(0, score) for number, score in scores.items()}
+    return {task(number): SubmittedResult(0, score) for number, score in scores.items()}
 
 
 ALIKE = {5: "0xaa", 6: "0xaa", 7: "0xaa"}
@@ -135,7 +135,7 @@ def test_a_group_timeout_is_a_group_with_one_finisher():
 def test_a_result_that_is_handed_in_after_the_row_decides_nothing_of_it():
     """Another one that came later would change what was found before it came."""
     rows = [row(41, "TaskValidated", 7), row(43, "TaskEndGroupRefund", 5)]
-    late = handed_in(ALIKE) | {task(5): HandedIn(44, "0xaa")}
+    late = handed_in(ALIKE) | {task(5): SubmittedResult(44, "0xaa")}
     assert groups_in(rows, late).groups == []
 
 
@@ -185,7 +185,7 @@ def test_any_part_of_a_stream_gives_the_groups_of_the_whole(
         number += step
         one = wrong(number, number) if kind == "wrong" else row(number, kind, number)
         rows.append(one)
-        scores[one.task] = HandedIn(0, "0xaa" if is_alike else "0xbb")
+        scores[one.task] = SubmittedResult(0, "0xaa" if is_alike else "0xbb")
     whole = {group.key for group in groups_in(rows, scores).groups}
     found_in_parts = set()
     for part in (rows[:cut], rows[cut:]):

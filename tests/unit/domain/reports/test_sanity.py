@@ -8,8 +8,8 @@ from oracle.domain.reports.sanity_limits import (
     Activity,
     Move,
     Sanity,
+    quiet_period_reason,
     why_too_much,
-    why_too_quiet,
 )
 from tests.support.examples import examples
 
@@ -51,7 +51,7 @@ def test_a_mass_recovery_is_held_too():
 def test_a_tiny_network_is_never_held(moves, members):
     assert why_too_much(moves, members, LINE, Sanity()) is None
     usual = [Activity(1000, 19)] * 30
-    assert why_too_quiet(Activity(0, 0), usual, members, Sanity()) is None
+    assert quiet_period_reason(Activity(0, 0), usual, members, Sanity()) is None
 
 
 @examples(25)
@@ -69,7 +69,7 @@ def test_what_is_held_is_held_with_more_changes_too(moves, more):
 
 
 def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:
-    return why_too_quiet(now, before, MEMBERS, Sanity(**changes))
+    return quiet_period_reason(now, before, MEMBERS, Sanity(**changes))
 
 
 def test_half_of_the_usual_activity_is_enough_and_less_is_held():
