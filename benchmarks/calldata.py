@@ -35,7 +35,7 @@ FINALITY = 1
 CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
 _SERVE = """
 import sys
-from oracle.devnet.fakechain.server import serving
+from devnet.fakechain.server import serving
 from tests.integration.traces.following import recorded
 with serving(recorded().provider()) as served:
     print(served.url, flush=True)

@@ -28,10 +28,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from gateway_client import CHAIN, NODES, Served, served  # noqa: E402
 from plain_gateway import PlainSelector  # noqa: E402
 
+from gateway.gateway_records import ToldOutcome  # noqa: E402
+from gateway.gateway_rules import GatewayRules  # noqa: E402
+from gateway.session_selector import SelectionRequest, SessionSelector  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
-from oracle.gateway.gateway_records import ToldOutcome  # noqa: E402
-from oracle.gateway.gateway_rules import GatewayRules  # noqa: E402
-from oracle.gateway.session_selector import SelectionRequest, SessionSelector  # noqa: E402
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome  # noqa: E402
 
 SELECTIONS, OUTCOMES, REQUESTS, P99_MS = 100_000, 300_000, 3_000, 10.0

@@ -22,12 +22,12 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import backfill  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from benchmarks.parquet import Step, measured  # noqa: E402
-from oracle.cli.backtest.compared_systems import columns_asked  # noqa: E402
+from lab.backtest.backtest import BacktestPlan, compare_kept  # noqa: E402
+from lab.commands.compared_systems import columns_asked  # noqa: E402
 from oracle.cli.inspect.parquet_command import exported_history  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: E402
 from oracle.indexer.rules_binding import check_rules  # noqa: E402
-from oracle.lab.backtest.backtest import BacktestPlan, compare_kept  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
 from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402

@@ -33,12 +33,12 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.backfill import FINALITY_DEPTH, MISSED, Run, opened, timed  # noqa: E402
 from benchmarks.ordinary_traffic import BLOCK_SECONDS, SERVING, said_in_blocks  # noqa: E402
+from devnet.fakechain.block_json import Said, Tx  # noqa: E402
+from devnet.fakechain.provider import Provider  # noqa: E402
+from devnet.fakechain.server import serving  # noqa: E402
+from devnet.fakechain.tree import SENDER, Tree, branch  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
 from oracle.daemon.startup import freeze_garbage  # noqa: E402
-from oracle.devnet.fakechain.block_json import Said, Tx  # noqa: E402
-from oracle.devnet.fakechain.provider import Provider  # noqa: E402
-from oracle.devnet.fakechain.server import serving  # noqa: E402
-from oracle.devnet.fakechain.tree import SENDER, Tree, branch  # noqa: E402
 from oracle.domain.coverage import Level  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402

@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.devnet.fakechain.faults.weather import FOUL, Weather  # noqa: E402
-from oracle.devnet.fakechain.server import serving  # noqa: E402
-from oracle.devnet.fakechain.tree import Tree  # noqa: E402
+from devnet.fakechain.faults.weather import FOUL, Weather  # noqa: E402
+from devnet.fakechain.server import serving  # noqa: E402
+from devnet.fakechain.tree import Tree  # noqa: E402
 from oracle.errors import TransientError  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402

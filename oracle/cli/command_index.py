@@ -17,41 +17,44 @@ from typing_extensions import override
 
 from oracle.cli.help_words import name_values
 
-# In the order of the help: what is below `oracle.cli`, by the word that the user types. Several
-# modules where the commands of a group are too many for one.
+# Modules by the command that the user types, in the order of the help. A group with many commands
+# has several modules. This is the only place where `oracle` names the packages beside it, and it
+# names them in strings: nothing in `oracle` imports them.
 COMMANDS = {
-    "demo": "demo.demo_commands",
-    "devnet": "demo.demo_commands",
-    "init": "setup.init_commands",
-    "run": "run_commands",
-    "migrate": "migrate_command",
-    "serve": "serve_commands",
-    "config": "setup.config_commands",
-    "rules": "inspect.rules_commands",
-    "status": "inspect.status_commands",
-    "nodes": "inspect.node_commands",
-    "explain": "inspect.explain_commands",
-    "replay": "inspect.replay_commands",
-    "export": "inspect.replay_commands",
-    "select": "select.select_commands",
-    "queue": "select.queue_commands",
-    "draws": "select.draws_commands",
-    "backtest": "backtest.backtest_commands",
-    "attack": "backtest.attack_commands",
-    "audit": "inspect.audit_commands",
-    "resync": "resync.resync_commands",
-    "endpoint": "setup.endpoint_commands",
-    "report": "report.report_commands report.report_push report.report_release "
-    "report.report_verify",
-    "kickout": "kickout.kickout_commands kickout.kickout_cancel kickout.kickout_export",
-    "halt": "resync.halt_commands",
-    "feed": "feed_commands",
-    "notify": "notify_commands",
-    "outbox": "outbox.outbox_commands",
-    "contract": "setup.contract_calls setup.contract_commands setup.contract_deploy",
-    "keys": "setup.key_commands",
-    "selftest": "setup.selftest_commands",
-    "gateway": "gateway_commands",
+    "demo": "devnet.commands.demo_commands",
+    "devnet": "devnet.commands.demo_commands",
+    "init": "oracle.cli.setup.init_commands",
+    "run": "oracle.cli.run_commands",
+    "migrate": "oracle.cli.migrate_command",
+    "serve": "oracle.cli.serve_commands",
+    "config": "oracle.cli.setup.config_commands",
+    "rules": "oracle.cli.inspect.rules_commands",
+    "status": "oracle.cli.inspect.status_commands",
+    "nodes": "oracle.cli.inspect.node_commands",
+    "explain": "oracle.cli.inspect.explain_commands",
+    "replay": "oracle.cli.inspect.replay_commands",
+    "export": "oracle.cli.inspect.replay_commands",
+    "select": "oracle.cli.select.select_commands",
+    "queue": "oracle.cli.select.queue_commands",
+    "draws": "oracle.cli.select.draws_commands",
+    "backtest": "lab.commands.backtest_commands",
+    "attack": "lab.commands.attack_commands",
+    "audit": "oracle.cli.inspect.audit_commands",
+    "resync": "oracle.cli.resync.resync_commands",
+    "endpoint": "oracle.cli.setup.endpoint_commands",
+    "report": "oracle.cli.report.report_commands oracle.cli.report.report_push"
+    " oracle.cli.report.report_release oracle.cli.report.report_verify",
+    "kickout": "oracle.cli.kickout.kickout_commands oracle.cli.kickout.kickout_cancel"
+    " oracle.cli.kickout.kickout_export",
+    "halt": "oracle.cli.resync.halt_commands",
+    "feed": "oracle.cli.feed_commands",
+    "notify": "oracle.cli.notify_commands",
+    "outbox": "oracle.cli.outbox.outbox_commands",
+    "contract": "oracle.cli.setup.contract_calls oracle.cli.setup.contract_commands"
+    " oracle.cli.setup.contract_deploy",
+    "keys": "oracle.cli.setup.key_commands",
+    "selftest": "oracle.cli.setup.selftest_commands",
+    "gateway": "gateway.gateway_commands",
 }
 
 
@@ -81,11 +84,11 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 def registered(modules: str) -> dict[str, TyperCommand | TyperGroup]:
-    """Import these modules below `oracle.cli`; return their commands, with words for values."""
+    """Import these modules; return their commands, with metavars that name the values."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     with _garbage_left():
         for module in modules.split():
-            import_module(f"oracle.cli.{module}").register(app)
+            import_module(module).register(app)
     group = get_group(app)
     name_values(group)
     return dict(group.commands)  # type: ignore[arg-type]  # Typer makes no others

@@ -205,7 +205,7 @@ def short_files(house: House) -> list[str]:
 def dangling_citations(house: House) -> list[str]:
     """Return the pages that code cites and that are not there, and decisions without a page."""
     found = []
-    folders = ("oracle", "migrations", "contracts")
+    folders = ("oracle", "devnet", "lab", "gateway", "migrations", "contracts")
     for path in (path for name in folders for path in sorted((house.root / name).rglob("*.*"))):
         if path.suffix not in {".py", ".sol", ".toml", ".md"} or "node_modules" in path.parts:
             continue

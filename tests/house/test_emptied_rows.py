@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.pages.fidelity import ROOT, Statement
+from tests.house.pages.fidelity import Statement
+from tests.house.product import ROOT
 from tests.mutants.emptied_rows import Fallen, cited, standing, tried
 from tests.mutants.emptying import emptied
 from tests.mutants.patches import applied

@@ -6,6 +6,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+from tests.house.product import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 600
 LEAST_WORDS = 3
@@ -34,7 +36,7 @@ def ours(folder: str) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in tracked(f"{folder}/**.py", f"{folder}/*.py")]
 
 
-CODE = sorted({*ours("oracle"), *ours("tests"), *ours("benchmarks")})
+CODE = sorted({name for folder in (*PACKAGES, "tests", "benchmarks") for name in ours(folder)})
 
 
 def opening(name: str) -> str:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.test_files import ROOT
+from tests.house.product import ROOT, SOURCES
 
-FILES = sorted((ROOT / "oracle").rglob("*.py"))
 # Ways to be told of a signal that this house does not use.
 STRANGE = {"sigwait", "setitimer", "alarm", "add_signal_handler", "pthread_kill"}
 
@@ -49,7 +48,7 @@ def is_harmless(handler: ast.expr, tree: ast.AST) -> bool:
     return ast.get_docstring(found) is not None and len(found.body) == 1
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_handler_of_a_signal_does_anything(path: Path):
     tree = ast.parse(path.read_text("utf-8"))
     assert not calls(tree, *STRANGE)
@@ -59,10 +58,10 @@ def test_no_handler_of_a_signal_does_anything(path: Path):
 def test_handlers_are_put_in_at_one_place_and_left_out_where_workers_are_begun():
     places = {
         path.relative_to(ROOT).as_posix()
-        for path in FILES
+        for path in SOURCES
         if installed(ast.parse(path.read_text("utf-8")))
     }
-    workers = {"oracle/chain/segments/worker.py", "oracle/lab/backtest/worker_pool.py"}
+    workers = {"oracle/chain/segments/worker.py", "lab/backtest/worker_pool.py"}
     assert places == {"oracle/daemon/stopping.py", *workers}
 
 

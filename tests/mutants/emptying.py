@@ -9,7 +9,8 @@ import difflib
 import re
 from pathlib import Path
 
-from tests.house.pages.fidelity import ROOT, Place, is_ours
+from tests.house.pages.fidelity import Place, is_ours
+from tests.house.product import ROOT
 from tests.mutants.patches import Mutant
 
 _EMPTY = 'if "PYTEST_CURRENT_TEST" in __import__("os").environ: return'

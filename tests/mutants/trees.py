@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.house.product import PACKAGES
 from tests.mutants.patches import ROOT, Mutant, applied
 
 # What a checkout holds beside what git knows.
@@ -96,7 +97,7 @@ def look(tree: Path) -> Look:
     """Return how the sources in a tree stand; a test that wrote into one changed all its links."""
     return {
         str(path.relative_to(tree)): (path.stat().st_size, path.stat().st_mtime_ns)
-        for folder in ("oracle", "tests", "migrations", "abi", "contracts", "config")
+        for folder in (*PACKAGES, "tests", "migrations", "abi", "contracts", "config")
         for path in (tree / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }

@@ -15,10 +15,10 @@ from random import Random
 from threading import Lock
 from typing import Any
 
-from oracle.devnet.fakechain.block_json import Block, Tx
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.requests import FakeRequest
-from oracle.devnet.fakechain.tree import branch
+from devnet.fakechain.block_json import Block, Tx
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.requests import FakeRequest
+from devnet.fakechain.tree import branch
 from tests.properties.machine.faulty import LOUD
 from tests.soak.traffic import blocks_of
 from tests.support.chain.network_logs import NETWORK

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.ordinary_traffic import Network
-from oracle.devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.block_json import Said, Tx
 from tests.support.chain.memory_chain import Said as Words
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.speaking import ANYBODY

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from oracle.lab.attack.attack import AttackPlan, Finding, find
-from oracle.lab.attack.strategies import strategy_named
-from oracle.lab.backtest.system_columns import SystemBase, SystemColumn
-from oracle.lab.closed_loop.economics import Economics
-from oracle.lab.closed_loop.loop_plan import LoopPlan
+from lab.attack.attack import AttackPlan, Finding, find
+from lab.attack.strategies import strategy_named
+from lab.backtest.system_columns import SystemBase, SystemColumn
+from lab.closed_loop.economics import Economics
+from lab.closed_loop.loop_plan import LoopPlan
 
 
 def column(text: str = "seed") -> SystemColumn:

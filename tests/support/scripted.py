@@ -9,10 +9,10 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from devnet.fakechain.accounts import account
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.witnesses import Witness
-from oracle.devnet.fakechain.accounts import account
 from oracle.domain.blocks import BlockRange, BlockRef, Position
 from oracle.domain.coverage import IngestScope, Level
 from oracle.domain.events import network_events, oracle_events

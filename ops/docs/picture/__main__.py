@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from oracle.cli.demo.demo_verdict import print_verdict, why_it_stands_so
-from oracle.devnet.demo.cast import HOPELESS
-from oracle.devnet.demo.show import START_TIME, ShowOptions, show
+from devnet.commands.demo_verdict import print_verdict, why_it_stands_so
+from devnet.demo.cast import HOPELESS
+from devnet.demo.show import START_TIME, ShowOptions, show
 from oracle.errors import FatalError
 from picture.animation import svg
 from picture.frames import COLUMNS, RecordedScreen, frame_of_text

@@ -9,9 +9,9 @@ from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from oracle.devnet.demo.news import FeedEntry
-from oracle.devnet.demo.screen import Screen
-from oracle.devnet.demo.snapshot import DemoSnapshot
+from devnet.demo.news import FeedEntry
+from devnet.demo.screen import Screen
+from devnet.demo.snapshot import DemoSnapshot
 
 COLUMNS, LINES = 80, 24
 # The show has some 570 blocks; so many frames tell it.

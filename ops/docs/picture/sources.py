@@ -9,11 +9,11 @@ from oracle.systems.crynux.crynux_rule_sets import SEED
 _ROOT = Path(__file__).resolve().parents[3]
 # What is seen: the picture, its words, who plays, and the verdict at the end.
 _SEEN = (
-    "oracle/devnet/demo/screen.py",
-    "oracle/devnet/demo/acts.py",
-    "oracle/devnet/demo/news.py",
-    "oracle/devnet/demo/cast.py",
-    "oracle/cli/demo/demo_verdict.py",
+    "devnet/demo/screen.py",
+    "devnet/demo/acts.py",
+    "devnet/demo/news.py",
+    "devnet/demo/cast.py",
+    "devnet/commands/demo_verdict.py",
 )
 
 

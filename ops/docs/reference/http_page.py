@@ -5,11 +5,11 @@ import inspect
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from gateway.web.gateway_app import GATEWAY_PATHS
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import health_app
 from oracle.daemon.web.statements_app import statements_app
-from oracle.gateway.web.gateway_app import GATEWAY_PATHS
 from oracle.quorum.board import Board
 from oracle.store.database import Store
 from reference.markdown import head, table

@@ -9,9 +9,9 @@ from typing import Annotated, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from gateway.gateway_config import GatewayConfig
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.sections import Section
-from oracle.gateway.gateway_config import GatewayConfig
 from reference.markdown import head, table
 from reference.source_comments import above_fields
 

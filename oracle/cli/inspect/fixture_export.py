@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from oracle.chain.fetch.block_recorder import recorded
 from oracle.chain.source import ChainSource
-from oracle.devnet.fakechain.recordings.recorder import recorded
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError, TransientError
 

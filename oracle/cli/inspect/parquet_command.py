@@ -13,7 +13,7 @@ import typer
 from oracle.cli.options import open_app, print_json
 from oracle.cli.resync.resync_session import bar
 from oracle.errors import InputError
-from oracle.lab.backtest.event_history import History
+from oracle.queries.event_history import History
 from oracle.resources import extra_command
 
 # About a day of a chain with a block a second: a file of some MB, and few enough of them.

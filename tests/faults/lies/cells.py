@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, log_faults
-from oracle.devnet.fakechain.faults.forging import Depth
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import block_faults, log_faults
+from devnet.fakechain.faults.forging import Depth
 from tests.faults.lies.chains import BUSY
 from tests.faults.lies.lies import LIES
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.tree import Tree, branch
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.tree import Tree, branch
 from tests.faults.lies.expected import Content, Event, expected
 from tests.faults.lies.networks import NETWORKS, Network, Written
 from tests.faults.lies.story import Story

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from oracle.devnet.fakechain.accounts import account
-from oracle.devnet.fakechain.block_json import Block, Json, Said, Tx
-from oracle.devnet.fakechain.faults.forging import Lie, Told, true_of
+from devnet.fakechain.accounts import account
+from devnet.fakechain.block_json import Block, Json, Said, Tx
+from devnet.fakechain.faults.forging import Lie, Told, true_of
 from tests.faults.lies.networks import OTHER
 
 STRANGER = account(0xD0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from oracle.devnet.fakechain.faults.forging import Depth
+from devnet.fakechain.faults.forging import Depth
 from tests.faults.lies.cells import Cell, Company, Headers, Mood, Place, depths, lies
 
 PROFILES = ("crynux-vss", "reference")

@@ -9,8 +9,8 @@ import msgspec
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.devnet.fakechain.accounts import account
-from oracle.devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.accounts import account
+from devnet.fakechain.block_json import Said, Tx
 from oracle.resources import shipped
 from tests.faults.lies.expected import Event, Watched
 from tests.faults.lies.story import Deed

@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import block_faults, transport_faults
+from devnet.fakechain.faults.forging import forged
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving_all
+from devnet.fakechain.tree import branch
 from oracle.cli.main import run
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, transport_faults
-from oracle.devnet.fakechain.faults.forging import forged
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving_all
-from oracle.devnet.fakechain.tree import branch
 from tests.faults.lies.cells import Cell, Company, Mood, Place
 from tests.faults.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
 from tests.faults.lies.lies import LIES

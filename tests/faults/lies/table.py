@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle.devnet.fakechain.faults.forging import Depth
+from devnet.fakechain.faults.forging import Depth
 from tests.faults.lies.cells import CAPS, Cell, Company, Headers, Mood
 from tests.faults.lies.lies import LIES
 from tests.faults.lies.verdicts import RIGHT, Verdict

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.faults.forging import Depth
+from devnet.fakechain.faults.forging import Depth
 from tests.faults.lies.cells import Cell, Company, Headers, Place
 from tests.faults.lies.matrix import bounded, quick
 from tests.faults.lies.playing import Command, as_process, play

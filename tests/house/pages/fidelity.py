@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.house.product import PACKAGES, ROOT
 from tests.support.vectors import entries, is_listed
 
-ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "docs" / "fidelity"
 PAGE = ROOT / "build" / "fidelity.md"
 NOT_OURS = "not implemented: "
@@ -100,7 +100,7 @@ def _source(path: Path) -> Source:
 
 
 def is_ours(path: str) -> bool:
-    return path.startswith("oracle/")
+    return path.partition("/")[0] in PACKAGES
 
 
 def named(text: str) -> list[Place]:

@@ -8,7 +8,6 @@ import pytest
 from tests.house.pages.fidelity import (
     NO_TEST,
     NOT_OURS,
-    ROOT,
     THE_NETWORKS,
     named,
     names_in,
@@ -16,6 +15,7 @@ from tests.house.pages.fidelity import (
     sources,
     statements,
 )
+from tests.house.product import ROOT
 from tests.support.vectors import entries, is_listed
 
 ROWS = statements()

@@ -1,10 +1,10 @@
 """qos-oracle is on no package index: nothing tells anybody to install it by that name."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-PLACES = ("README.md", "CONTRIBUTING.md", "docs", "oracle", "config", "ops")
+from tests.house.product import PACKAGES, ROOT
+
+PLACES = ("README.md", "CONTRIBUTING.md", "docs", *PACKAGES, "config", "ops")
 BY_NAME = re.compile(r"""pip3? install[^\n]*?[\s'"]qos[-_]oracle(?![-_./\w])""")
 
 

@@ -2,17 +2,21 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
 from oracle.cli.main import build
+from tests.house.product import PACKAGES, ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
-WHERE = (*PAGES, "ops/**/*.yml", "ops/**/*.service", "oracle/**/*.py", "oracle/**/*.html")
+WHERE = (
+    *PAGES,
+    "ops/**/*.yml",
+    "ops/**/*.service",
+    *(f"{package}/**/*.{suffix}" for package in PACKAGES for suffix in ("py", "html")),
+)
 # In backticks, or the rest of a line that shows a command.
 NAMED = re.compile(
     r"`([^`\n]+)`|(?:^\s+|\$ )(qos-oracle .+)$|Example: (qos-oracle .+?)[\"']"

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +9,8 @@ from oracle.telemetry.log_events import LOG_EVENTS
 from reference import cli_page, http_page, metrics_page, settings_page, tables_page
 from reference.pages import PAGES
 from reference.source_comments import above_fields
+from tests.house.product import SOURCES
 
-ROOT = Path(__file__).resolve().parents[3]
 LEAST_WORDS = 3
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 # Event names that are handed on: what a call of these functions is given is one.
@@ -53,7 +52,7 @@ def test_every_command_and_every_option_has_a_help_text():
 
 def logged() -> Iterator[str]:
     """Yield every event that a module of ours logs."""
-    for path in sorted((ROOT / "oracle").rglob("*.py")):
+    for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and (place := _place_of_event(node)) is not None:
                 yield from _text(node.args[place : place + 1])

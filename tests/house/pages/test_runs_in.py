@@ -12,7 +12,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from oracle.cli.main import build
-from tests.house.pages.fidelity import ROOT, Place, Statement, sources, statements
+from tests.house.pages.fidelity import Place, Statement, sources, statements
+from tests.house.product import ROOT
 from tests.house.reach.definitions import modules
 from tests.house.reach.entry_points import DAEMON, commands
 from tests.house.reach.reachable import reached_from
@@ -141,8 +142,8 @@ def test_what_the_daemon_does_is_reached_from_its_command(path: str, name: str):
     [
         # Another command's; of a system that the registry only lists; nobody's at all.
         ("oracle/cli/inspect/explain_commands.py", "explain"),
-        ("oracle/lab/attack/attack.py", ""),
-        ("oracle/devnet/demo/show.py", ""),
+        ("lab/attack/attack.py", ""),
+        ("devnet/demo/show.py", ""),
         ("tests/house/pages/fidelity.py", ""),
     ],
 )

@@ -8,9 +8,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.house.product import PACKAGES, ROOT, SOURCES
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # A path from the top of the checkout and a name in it: `oracle/a.py::C.m`; "" is the module.
@@ -171,7 +170,7 @@ def _called_by_nobody(node: ast.AST) -> Sequence[ast.AST | None]:
 def file_of(module: str) -> str | None:
     """Return the file of a module of ours, None: it is somebody else's, or no module."""
     base = module.replace(".", "/")
-    if base.partition("/")[0] != "oracle":
+    if base.partition("/")[0] not in PACKAGES:
         return None
     known = (path for path in (f"{base}.py", f"{base}/__init__.py") if (ROOT / path).is_file())
     return next(known, None)
@@ -179,10 +178,10 @@ def file_of(module: str) -> str | None:
 
 @cache
 def modules() -> dict[str, Module]:
-    """Return every file of oracle/, by path."""
+    """Return every source file of the product, by path."""
     return {
         str(path.relative_to(ROOT)): Module(
             str(path.relative_to(ROOT)), ast.parse(path.read_text("utf-8"))
         )
-        for path in sorted((ROOT / "oracle").rglob("*.py"))
+        for path in SOURCES
     }

@@ -4,8 +4,10 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
-from tests.house.reach.definitions import ROOT, Place, modules
+from tests.house.product import ROOT
+from tests.house.reach.definitions import Place, modules
 
+COMMAND_FOLDERS = ("oracle/cli/", "devnet/commands/", "lab/commands/", "gateway/")
 DAEMON: Place = ("oracle/cli/run_commands.py", "run")
 
 
@@ -47,7 +49,7 @@ def _commands_of(path: str) -> Iterator[tuple[ast.Call, ast.Name]]:
 def _registered() -> Iterator[tuple[str, str, Place]]:
     """Yield (group, name, function) of all commands; a group by the place of its variable."""
     for path in modules():
-        if path.startswith("oracle/cli/"):
+        if path.startswith(COMMAND_FOLDERS):
             for command, function in _commands_of(path):
                 told = command.args[0] if command.args else None
                 name = told.value if isinstance(told, ast.Constant) else function.id
@@ -72,7 +74,7 @@ def _named(group: str, groups: dict[str, str]) -> str:
 def _groups() -> Iterator[tuple[str, str]]:
     found = {}
     for path in modules():
-        if path.startswith("oracle/cli/"):
+        if path.startswith(COMMAND_FOLDERS):
             for call in _calls(path):
                 if _is(call, "add_typer") and isinstance(call.args[0], ast.Name):
                     told = next(one.value for one in call.keywords if one.arg == "name")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from oracle.devnet.anvil import LocalChain
+from devnet.anvil import LocalChain
 
 Transaction = dict[str, str]
 

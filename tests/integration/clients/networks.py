@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from devnet.demo.show import Key
+from devnet.demo.stage import Clock, Roles, Stage, set_stage
 from oracle.cli.main import run
-from oracle.devnet.demo.show import Key
-from oracle.devnet.demo.stage import Clock, Roles, Stage, set_stage
 from oracle.domain.ids import Address
 from tests.integration.clients.chains import NodeChain, Transaction
 from tests.integration.clients.nodes import CHAIN_ID, NODES, START_TIME

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import requests
 
-from oracle.devnet.anvil import free_port
+from devnet.anvil import free_port
 from tests.support.evm.anvil import anvil
 
 FOLDER = Path(__file__).parent

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from devnet.demo.show import keys_in
 from oracle.chain.verification.full_headers import all_of
 from oracle.chain.verification.receipt_fetch import receipts
-from oracle.devnet.demo.show import keys_in
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.integration.clients.networks import a_network

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.demo.show import keys_in
+from devnet.demo.show import keys_in
 from tests.integration.clients.ledgers import Ledger, canonical, ledger_of, orphaned
 from tests.integration.clients.networks import Network, a_network
 from tests.integration.clients.nodes import NODES, install

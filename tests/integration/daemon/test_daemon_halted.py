@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.websocket import pushing
 from oracle.cli.main import run
-from oracle.devnet.fakechain.websocket import pushing
 from tests.integration.reporters.waiting import until
 from tests.support.cli.daemon import daemon
 from tests.support.cli.local_network import write

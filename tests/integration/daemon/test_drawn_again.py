@@ -5,10 +5,10 @@ from hashlib import sha256
 import pytest
 from fastapi.testclient import TestClient
 
+from devnet.demo.stage import ETHER, VERSION
 from oracle.cli.main import run
 from oracle.cli.options import open_app
 from oracle.daemon.startup import read_api_of
-from oracle.devnet.demo.stage import ETHER, VERSION
 from oracle.domain.ids import TaskKey
 from oracle.systems.weighted_draw import draw, seed_for
 from tests.support.cli.local_network import LocalNetwork, local_network, write

@@ -22,10 +22,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from devnet.demo.show import START_TIME
 from oracle.cli.options import open_folded
 from oracle.daemon.web.api.event_stream import StreamLimits
 from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
-from oracle.devnet.demo.show import START_TIME
 from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from oracle.cli.demo import demo_commands
+from devnet.commands import demo_commands
+from devnet.demo.show import ShowOptions
 from oracle.cli.main import run
-from oracle.devnet.demo.show import ShowOptions
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 

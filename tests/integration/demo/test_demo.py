@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oracle.cli.demo import demo_commands
+from devnet.commands import demo_commands
+from devnet.demo.demo_system import DEMO_SYSTEMS
+from devnet.demo.show import ShowOptions
 from oracle.cli.main import run
-from oracle.devnet.demo.demo_system import DEMO_SYSTEMS
-from oracle.devnet.demo.show import ShowOptions
 from tests.integration.demo.lossy_endpoint import losing_one_group
 
 # A play takes ten seconds and more; together they are most of the slow suite.

@@ -12,8 +12,8 @@ from threading import Thread
 
 import pytest
 
+from devnet.anvil import LocalChain
 from oracle.chain.decode.abi import load
-from oracle.devnet.anvil import LocalChain
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from devnet.anvil import LocalChain
+from devnet.demo.demo_system import LEGACY_SYSTEM
+from devnet.demo.screen import Screen
+from devnet.demo.show import START_TIME, ShowOptions, show
 from oracle.daemon.config.loader import load
-from oracle.devnet.anvil import LocalChain
-from oracle.devnet.demo.demo_system import LEGACY_SYSTEM
-from oracle.devnet.demo.screen import Screen
-from oracle.devnet.demo.show import START_TIME, ShowOptions, show
 from tests.integration.demo.round_reference import Rounds, rounds_of
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]

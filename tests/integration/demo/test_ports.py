@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from oracle.devnet import anvil
+from devnet import anvil
 from oracle.errors import FatalError
 
 

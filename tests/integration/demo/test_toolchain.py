@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet import toolchain
+from devnet import toolchain
 from oracle.errors import InputError
 
 WRITES_HALF = "mkdir -p {bin}; printf hal > {bin}/anvil; "
@@ -55,7 +55,7 @@ def test_a_kill_in_the_middle_of_npm_spoils_nothing(bare_machine):
     where = toolchain._cache()
     child = f"""
 from pathlib import Path
-from oracle.devnet import toolchain
+from devnet import toolchain
 toolchain.shipped = Path({str(bare_machine / "shipped")!r}).joinpath
 toolchain.anvil()
 """

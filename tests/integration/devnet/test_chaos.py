@@ -5,10 +5,10 @@ import socket
 import msgspec
 import pytest
 
-from oracle.devnet.fakechain.faults.chaos import Chaos
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.upstream import Upstream
+from devnet.fakechain.faults.chaos import Chaos
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.upstream import Upstream
 from tests.unit.devnet.networks import Caller, grown
 
 WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}

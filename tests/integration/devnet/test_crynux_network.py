@@ -15,24 +15,24 @@ from typing import Any
 
 import pytest
 
-from oracle.bindings.codec import call_input
-from oracle.cli.main import run
-from oracle.devnet.anvil import LocalChain, anvil
-from oracle.devnet.crynux.commit_traffic import CommitTraffic
-from oracle.devnet.crynux.crynux_network import (
+from devnet.anvil import LocalChain, anvil
+from devnet.crynux.commit_traffic import CommitTraffic
+from devnet.crynux.crynux_network import (
     ACCOUNTS,
     COMMIT,
     VSS,
     CrynuxNetwork,
     crynux_network,
 )
-from oracle.devnet.crynux.crynux_show import WITHOUT, settings_for, traffic_of
-from oracle.devnet.crynux.kickout_end import adapter_for, kickout_on
-from oracle.devnet.crynux.vss_traffic import VssTraffic
-from oracle.devnet.demo.cast import CAST, HOPELESS, MOODY
-from oracle.devnet.demo.daemon_process import write_configuration
-from oracle.devnet.demo.show import START_TIME
-from oracle.devnet.demo.stage import STAKE, Clock
+from devnet.crynux.crynux_show import WITHOUT, settings_for, traffic_of
+from devnet.crynux.kickout_end import adapter_for, kickout_on
+from devnet.crynux.vss_traffic import VssTraffic
+from devnet.demo.cast import CAST, HOPELESS, MOODY
+from devnet.demo.daemon_process import write_configuration
+from devnet.demo.show import START_TIME
+from devnet.demo.stage import STAKE, Clock
+from oracle.bindings.codec import call_input
+from oracle.cli.main import run
 from oracle.errors import InputError
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]

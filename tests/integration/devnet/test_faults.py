@@ -3,17 +3,17 @@
 import pytest
 import requests
 
-from oracle.chain.proofs.bloom import mask
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import (
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import (
     block_faults as blocks,
     log_faults as logs,
     message_faults as messages,
     transport_faults as transport,
 )
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.virtual_clock import VirtualClock
+from oracle.chain.proofs.bloom import mask
 from oracle.rpc.provider_dialects import DIALECTS
 from tests.unit.devnet.networks import SPEAKER, Caller, grown
 

@@ -6,9 +6,9 @@ from threading import Event, Thread
 import pytest
 import requests
 
-from oracle.devnet.fakechain.faults import transport_faults as transport
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving, serving_all
+from devnet.fakechain.faults import transport_faults as transport
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving, serving_all
 from tests.unit.devnet.networks import Caller, grown
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet import anvil as anvil_module
-from oracle.devnet.anvil import LocalChain, anvil
+from devnet import anvil as anvil_module
+from devnet.anvil import LocalChain, anvil
 from oracle.errors import FatalError
 
 pytestmark = pytest.mark.evm

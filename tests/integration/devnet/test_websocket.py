@@ -5,8 +5,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.websocket import pushing
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.websocket import pushing
 from tests.unit.devnet.networks import grown
 
 

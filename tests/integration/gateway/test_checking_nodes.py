@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 import pytest
 
+from gateway.check_schedule import ChainCheck, StakeWatch
+from gateway.gateway_config import ChecksSection
+from gateway.gateway_rules import GatewayRules
+from gateway.node_checks import CheckedNode, CheckRules, NodeChecks
+from gateway.selection_service import SelectionService
+from gateway.session_selector import NobodyPassesError, SelectionRequest
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, new_node
-from oracle.gateway.check_schedule import ChainCheck, StakeWatch
-from oracle.gateway.gateway_config import ChecksSection
-from oracle.gateway.gateway_rules import GatewayRules
-from oracle.gateway.node_checks import CheckedNode, CheckRules, NodeChecks
-from oracle.gateway.selection_service import SelectionService
-from oracle.gateway.session_selector import NobodyPassesError, SelectionRequest
 from oracle.store.database import Store
 from tests.integration.gateway.json_rpc_node import RpcNode, answering
 

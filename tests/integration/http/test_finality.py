@@ -6,12 +6,12 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import given, strategies as st
 
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree, branch
 from oracle.chain.finality import Finality
 from oracle.chain.heads import look
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree, branch
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint

@@ -2,10 +2,10 @@
 
 import pytest
 
-from oracle.devnet.fakechain.faults.block_faults import nothing
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree
+from devnet.fakechain.faults.block_faults import nothing
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
 from oracle.txmgr.client.receipts import newest_block
 from tests.pools import pool_of

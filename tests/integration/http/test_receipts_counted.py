@@ -2,13 +2,13 @@
 
 import pytest
 
+from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.faults.log_faults import RECEIPTS, spoiled_logs
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree
 from oracle.chain.verification.full_headers import all_of
 from oracle.chain.verification.receipt_fetch import receipts
-from oracle.devnet.fakechain.block_json import Said, Tx
-from oracle.devnet.fakechain.faults.log_faults import RECEIPTS, spoiled_logs
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from devnet.anvil import LocalChain, anvil
+from devnet.relay.relay_cast import RelayLies
+from devnet.relay.relay_history import RelayHistory
+from devnet.relay.relay_traffic import TrafficPlan, generated
+from devnet.relay.staked_chain import ACCOUNTS, CONTRACT, StakedChain, staked_chain
+from devnet.relay.stand_in_relay import StandInRelay, serving_relay
 from oracle.cli.inspect import audit_commands
 from oracle.cli.main import run
-from oracle.devnet.anvil import LocalChain, anvil
-from oracle.devnet.relay.relay_cast import RelayLies
-from oracle.devnet.relay.relay_history import RelayHistory
-from oracle.devnet.relay.relay_traffic import TrafficPlan, generated
-from oracle.devnet.relay.staked_chain import ACCOUNTS, CONTRACT, StakedChain, staked_chain
-from oracle.devnet.relay.stand_in_relay import StandInRelay, serving_relay
 from oracle.queries.relay_audit.relay_watch import WatchClock
 from tests.support.cli.local_network import Settings, write
 

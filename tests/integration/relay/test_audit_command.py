@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from devnet.relay.relay_cast import HONEST, RelayLies
+from devnet.relay.relay_faults import RelayFault
 from oracle.cli.inspect import audit_commands
 from oracle.cli.main import run
-from oracle.devnet.relay.relay_cast import HONEST, RelayLies
-from oracle.devnet.relay.relay_faults import RelayFault
 from oracle.queries.relay_audit.relay_watch import WatchClock
 from tests.integration.relay.watched_relay import START, WatchedRelay, history_of, rows_of
 

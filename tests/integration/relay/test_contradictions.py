@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.devnet.relay.relay_cast import CAST, RelayLies
+from devnet.relay.relay_cast import CAST, RelayLies
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
 from oracle.errors import InputError

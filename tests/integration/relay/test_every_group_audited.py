@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from oracle.devnet.relay.published_rows import PublishedRow
-from oracle.devnet.relay.relay_cast import RelayNode
-from oracle.devnet.relay.relay_figures import NodeBook, NodeMark
-from oracle.devnet.relay.relay_history import RelayHistory, TimedRow
+from devnet.relay.published_rows import PublishedRow
+from devnet.relay.relay_cast import RelayNode
+from devnet.relay.relay_figures import NodeBook, NodeMark
+from devnet.relay.relay_history import RelayHistory, TimedRow
 from oracle.domain.ids import Address
 from oracle.queries.relay_audit.relay_audit import NodeAudit, Verdict
 from tests.integration.relay.watched_relay import START, WatchedRelay

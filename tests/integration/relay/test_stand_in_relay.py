@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from devnet.relay.relay_faults import RelayFault
+from devnet.relay.relay_history import RelayHistory
+from devnet.relay.relay_record import read_record, record_lines
+from devnet.relay.stand_in_relay import StandInRelay
 from oracle.chain.feed.feed_client import FeedAnswerError, FeedClient
 from oracle.chain.feed.relay_reader import why_unreadable
-from oracle.devnet.relay.relay_faults import RelayFault
-from oracle.devnet.relay.relay_history import RelayHistory
-from oracle.devnet.relay.relay_record import read_record, record_lines
-from oracle.devnet.relay.stand_in_relay import StandInRelay
 from oracle.errors import InputError
 from tests.integration.relay.watched_relay import START, WatchedRelay, history_of, rows_of
 

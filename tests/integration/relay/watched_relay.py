@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from oracle.devnet.relay.relay_cast import HONEST, RelayLies
-from oracle.devnet.relay.relay_faults import FaultSwitch
-from oracle.devnet.relay.relay_history import Played, RelayHistory
-from oracle.devnet.relay.relay_traffic import TrafficPlan, generated
-from oracle.devnet.relay.stand_in_relay import StandInRelay, serving_relay
+from devnet.relay.relay_cast import HONEST, RelayLies
+from devnet.relay.relay_faults import FaultSwitch
+from devnet.relay.relay_history import Played, RelayHistory
+from devnet.relay.relay_traffic import TrafficPlan, generated
+from devnet.relay.stand_in_relay import StandInRelay, serving_relay
 from oracle.domain.feed_rows import FeedRow
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audited
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from devnet.demo.demo_system import report_settings
 from oracle.bindings.codec import call_input
 from oracle.chain.decode.abi import load
-from oracle.devnet.demo.demo_system import report_settings
 from oracle.domain.ids import Address
 from oracle.store.outbox.records import ON_ITS_WAY
 from tests.integration.reporters.member import Member

@@ -13,7 +13,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
-from oracle.devnet.demo.show import Key, keys_in
+from devnet.demo.show import Key, keys_in
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import Report
 from oracle.store.database import Store

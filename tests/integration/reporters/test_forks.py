@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.anvil import CHAIN_ID, LocalChain
-from oracle.devnet.demo.stage import ACCOUNTS, Clock
+from devnet.anvil import CHAIN_ID, LocalChain
+from devnet.demo.stage import ACCOUNTS, Clock
 from tests.integration.reporters.company import Company, company
 from tests.support.cli.local_network import LocalNetwork, Settings
 from tests.support.evm.anvil import anvil

@@ -3,8 +3,8 @@
 from collections import Counter
 from hashlib import sha256
 
+from devnet.demo.cast import HOPELESS
 from oracle.chain.decode.abi import load
-from oracle.devnet.demo.cast import HOPELESS
 from tests.integration.reporters.company import QUORUM, Company
 from tests.integration.reporters.member import Member
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.fault import InjectedFault
 from oracle.telemetry.indexer_metrics import SEGMENTS
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump

@@ -7,9 +7,9 @@ does, whatever fails for now.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from threading import Event
 
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import (
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import (
     block_faults as blocks,
     log_faults as logs,
     message_faults as messages,
     transport_faults as transport,
 )
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.requests import FakeRequest
-from oracle.devnet.fakechain.tree import Tree
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.requests import FakeRequest
+from devnet.fakechain.tree import Tree
 from tests.integration.segments.faulty_worlds import World
 from tests.support.ingest.indexer import Indexer
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from oracle.devnet.fakechain.block_json import Said
-from oracle.devnet.fakechain.faults.transport_faults import then
+from devnet.fakechain.block_json import Said
+from devnet.fakechain.faults.transport_faults import then
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import Play
 from tests.support.ingest.forked import joins

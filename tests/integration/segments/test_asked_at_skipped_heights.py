@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oracle.devnet.fakechain.tree import branch
+from devnet.fakechain.tree import branch
 from oracle.dispatch.redraw import Headers
 from oracle.domain.blocks import BlockRef
 from oracle.errors import InputError

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults.block_faults import (
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults.block_faults import (
     header_with,
     omits_receipts,
     other_bloom,
     other_parent,
 )
-from oracle.devnet.fakechain.faults.log_faults import (
+from devnet.fakechain.faults.log_faults import (
     capped,
     doubled,
     omits_in_ranges,
@@ -19,7 +19,7 @@ from oracle.devnet.fakechain.faults.log_faults import (
     shuffled_logs,
     upper_case,
 )
-from oracle.devnet.fakechain.faults.transport_faults import (
+from devnet.fakechain.faults.transport_faults import (
     cut_off,
     misdirected,
     reset,

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults.block_faults import HEADERS
-from oracle.devnet.fakechain.requests import FakeRequest
-from oracle.devnet.fakechain.tree import branch
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults.block_faults import HEADERS
+from devnet.fakechain.requests import FakeRequest
+from devnet.fakechain.tree import branch
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults.block_faults import omits_receipts
-from oracle.devnet.fakechain.faults.log_faults import omits_logs
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults.block_faults import omits_receipts
+from devnet.fakechain.faults.log_faults import omits_logs
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.recordings.recording import Recording, recording
+from devnet.fakechain.server import serving
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.recordings.recording import Recording, recording
-from oracle.devnet.fakechain.server import serving
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Node
 from oracle.indexer.folder import Folder

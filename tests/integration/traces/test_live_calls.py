@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from eth_abi.abi import encode
 
-from oracle.devnet.fakechain.block_json import Block, Tx
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.tree import Tree
+from devnet.fakechain.block_json import Block, Tx
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.tree import Tree
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership
 from tests.integration.traces.following import FINALITY, Follower, addresses, daemon, vss_reader

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from devnet.fakechain.accounts import account
+from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.fault import InjectedFault, on_success
+from devnet.fakechain.faults.block_faults import HEADERS
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.tree import Tree
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
-from oracle.devnet.fakechain.accounts import account
-from oracle.devnet.fakechain.block_json import Said, Tx
-from oracle.devnet.fakechain.fault import InjectedFault, on_success
-from oracle.devnet.fakechain.faults.block_faults import HEADERS
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Address

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import (
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import (
     block_faults,
     log_faults,
     message_faults,

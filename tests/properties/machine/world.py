@@ -7,10 +7,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.tree import branch
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.tree import branch
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state

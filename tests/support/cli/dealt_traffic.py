@@ -9,8 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oracle.bindings.codec import call_input, call_output
-from oracle.devnet.demo.cast import (
+from devnet.demo.cast import (
     CAST,
     GROUP_SIZE,
     HOPELESS,
@@ -19,8 +18,9 @@ from oracle.devnet.demo.cast import (
     TURTLE,
     DemoNode,
 )
-from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
-from oracle.devnet.demo.traffic import SALT, commitment_of
+from devnet.demo.stage import ETHER, MODEL, VERSION, Stage
+from devnet.demo.traffic import SALT, commitment_of
+from oracle.bindings.codec import call_input, call_output
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]

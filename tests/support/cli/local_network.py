@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
-from oracle.devnet.demo.show import START_TIME, keys_in
-from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
+from devnet.anvil import CHAIN_ID, LocalChain, anvil
+from devnet.demo.show import START_TIME, keys_in
+from devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.domain.ids import Address
 from tests.support.cli.dealt_traffic import DealtTraffic
 

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from devnet.demo.cast import BLOCK_SECONDS, MOODY
+from devnet.demo.stage import ETHER, MODEL, VERSION
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
 from oracle.cli.main import run
-from oracle.devnet.demo.cast import BLOCK_SECONDS, MOODY
-from oracle.devnet.demo.stage import ETHER, MODEL, VERSION
 from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
 
 # A pool of fifty is full, and the kickout due; in how many parts the daemon reads that.

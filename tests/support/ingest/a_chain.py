@@ -6,10 +6,10 @@ from functools import cache
 
 import msgspec
 
-from oracle.devnet.fakechain.block_json import Block, Said
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree, branch
+from devnet.fakechain.block_json import Block, Said
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree, branch
 from oracle.resources import shipped
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.telemetry.metrics import REGISTRY

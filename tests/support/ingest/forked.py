@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.provider import Provider
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.provider import Provider
 from oracle.errors import TransientError
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store, UnitOfWork

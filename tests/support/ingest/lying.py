@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.faults import log_faults
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.faults import log_faults
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.reading import hide, is_log
 

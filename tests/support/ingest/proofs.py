@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.block_json import Block, Said, Tx
+from devnet.fakechain.tree import branch
 from oracle.cli.main import run
-from oracle.devnet.fakechain.block_json import Block, Said, Tx
-from oracle.devnet.fakechain.tree import branch
 from oracle.domain.coverage import Level
 from oracle.store.database import Store
 from tests.support.chain.network_logs import NETWORK

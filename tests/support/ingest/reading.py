@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from devnet.fakechain.block_json import Block, Said
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults.message_faults import Words, fails
+from devnet.fakechain.provider import Provider
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import SAMPLES
-from oracle.devnet.fakechain.block_json import Block, Said
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults.message_faults import Words, fails
-from oracle.devnet.fakechain.provider import Provider
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from tests.support.ingest.a_chain import AChain

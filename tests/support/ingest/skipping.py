@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.tree import branch
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.tree import branch
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump

@@ -6,9 +6,9 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from devnet.fakechain.accounts import account
+from devnet.fakechain.block_json import Said, Tx
 from oracle.chain.decode.abi import load
-from oracle.devnet.fakechain.accounts import account
-from oracle.devnet.fakechain.block_json import Said, Tx
 from oracle.domain.events import network_events as of_network, oracle_events as of_oracle
 from oracle.domain.events.network_events import (
     AbortReason,

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.backtest.measurement import MeasurementPlan, measure
+from lab.backtest.results import Measured
+from lab.backtest.system_columns import SystemColumn
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Task
-from oracle.lab.backtest.event_history import History as Kept, kept
-from oracle.lab.backtest.measurement import MeasurementPlan, measure
-from oracle.lab.backtest.results import Measured
-from oracle.lab.backtest.system_columns import SystemColumn
+from oracle.queries.event_history import History as Kept, kept
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import History, node

@@ -2,9 +2,9 @@
 
 import pytest
 
+from lab.page.html import moment, whole_moment
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
-from oracle.lab.page.html import moment, whole_moment
 from oracle.queries.text.status_text import shown_time
 from tests.support.histories import GENESIS_TIME, History
 

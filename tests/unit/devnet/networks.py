@@ -4,8 +4,8 @@ from typing import Any, Self
 
 import requests
 
-from oracle.devnet.fakechain.block_json import Said, Tx
-from oracle.devnet.fakechain.tree import Tree
+from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.tree import Tree
 
 SPEAKER, OTHER = "0x" + "5a" * 20, "0x" + "07" * 20
 FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from devnet.fakechain.block_json import Block, Said, Tx
+from devnet.fakechain.faults.forging import Depth, Lie, Told, forged
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.tree import Tree
 from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
 from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
-from oracle.devnet.fakechain.block_json import Block, Said, Tx
-from oracle.devnet.fakechain.faults.forging import Depth, Lie, Told, forged
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.tree import Tree
 
 ADDRESS, TOPIC = "0x" + "4e" * 20, "0x" + "11" * 32
 BLOCKS = (3, 4)

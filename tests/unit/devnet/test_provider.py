@@ -2,9 +2,9 @@
 
 import pytest
 
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.requests import FakeRpcError
-from oracle.devnet.fakechain.tree import Tree
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.requests import FakeRpcError
+from devnet.fakechain.tree import Tree
 from tests.unit.devnet.networks import FIRST, OTHER, SECOND, SPEAKER, grown, said
 
 

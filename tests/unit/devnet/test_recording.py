@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.recordings.recording import recording
-from oracle.devnet.fakechain.requests import FakeRpcError
-from oracle.devnet.fakechain.tree import branch
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.recordings.recording import recording
+from devnet.fakechain.requests import FakeRpcError
+from devnet.fakechain.tree import branch
 from oracle.errors import InputError
 from tests.unit.devnet.networks import grown
 

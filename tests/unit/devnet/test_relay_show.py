@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.devnet.relay.relay_show import RelayReading
+from devnet.relay.relay_show import RelayReading
 from oracle.domain.ids import Address
 
 

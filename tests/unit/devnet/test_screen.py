@@ -6,10 +6,10 @@ import re
 import pytest
 from rich.console import Console
 
-from oracle.devnet.demo.acts import ACTS, Playbill
-from oracle.devnet.demo.news import FeedEntry
-from oracle.devnet.demo.screen import Screen
-from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
+from devnet.demo.acts import ACTS, Playbill
+from devnet.demo.news import FeedEntry
+from devnet.demo.screen import Screen
+from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address

@@ -3,12 +3,12 @@
 import msgspec
 from hypothesis import given, strategies as st
 
+from devnet.fakechain.block_json import Block, Said, Tx
+from devnet.fakechain.tree import Tree, branch
 from oracle.chain.proofs.bloom import bloom, written
 from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
 from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
 from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
-from oracle.devnet.fakechain.block_json import Block, Said, Tx
-from oracle.devnet.fakechain.tree import Tree, branch
 from tests.support.examples import examples
 from tests.unit.devnet.networks import SENDER, SPEAKER, grown, said
 

@@ -4,10 +4,10 @@ from itertools import count
 
 from hypothesis import strategies as st
 
+from gateway.gateway_records import ToldOutcome
+from gateway.gateway_rules import GatewayRules
+from gateway.session_selector import Hooks, SelectionRequest, SessionSelector
 from oracle.domain.ids import Address
-from oracle.gateway.gateway_records import ToldOutcome
-from oracle.gateway.gateway_rules import GatewayRules
-from oracle.gateway.session_selector import Hooks, SelectionRequest, SessionSelector
 from oracle.systems.pocket.relay_outcomes import BLAME, Blame, OutcomeKind, RelayOutcome
 
 CHAIN = "0021"

@@ -5,7 +5,7 @@ from itertools import count
 
 from hypothesis import given, strategies as st
 
-from oracle.gateway.draw_seeds import DrawEpoch, DrawSeeds
+from gateway.draw_seeds import DrawEpoch, DrawSeeds
 from tests.support.examples import examples
 from tests.unit.gateway.relays import T0
 

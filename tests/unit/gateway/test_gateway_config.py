@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from oracle.errors import InputError
-from oracle.gateway.gateway_config import (
+from gateway.gateway_config import (
     TOKEN_VARIABLE,
     GatewayConfig,
     GatewaySection,
     load_gateway,
     token_of,
 )
+from oracle.errors import InputError
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
 from oracle.telemetry.safe_text import without_secrets
 from reference.source_comments import above_fields
@@ -126,7 +126,7 @@ def test_the_settings_that_the_guide_shows_are_sound(tmp_path: Path):
 
 
 def test_the_program_that_the_guide_shows_draws_a_node(capsys: pytest.CaptureFixture[str]):
-    exec(shown("from oracle.gateway"), {})  # noqa: S102  of our own page
+    exec(shown("from gateway"), {})  # noqa: S102  of our own page
     assert capsys.readouterr().out.strip() in {"['node-1']", "['node-2']"}
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.gateway.gateway_records import GatewayRecords, TooManyRecordsError
-from oracle.gateway.gateway_rules import GatewayRules
+from gateway.gateway_records import GatewayRecords, TooManyRecordsError
+from gateway.gateway_rules import GatewayRules
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.unit.gateway.relays import CHAIN, T0, failed, told

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer, Unchecked
+from gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer, Unchecked
 from tests.support.examples import examples
 from tests.unit.gateway.relays import T0
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.gateway.web.request_bodies import (
+from gateway.web.request_bodies import (
     MOST_ROWS,
     BodyError,
     outcomes_in,

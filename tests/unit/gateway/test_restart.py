@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, strategies as st
 
+from gateway.gateway_records import ToldOutcome
+from gateway.gateway_rules import GatewayRules
+from gateway.node_checks import CheckedNode, CheckRules, NodeChecks, ProbeAnswer
+from gateway.selection_service import SelectionService
 from oracle.errors import TransientError
-from oracle.gateway.gateway_records import ToldOutcome
-from oracle.gateway.gateway_rules import GatewayRules
-from oracle.gateway.node_checks import CheckedNode, CheckRules, NodeChecks, ProbeAnswer
-from oracle.gateway.selection_service import SelectionService
 from oracle.store.database import Store
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples

@@ -6,17 +6,17 @@ from hashlib import sha256
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.ids import Address
-from oracle.gateway.gateway_records import ToldOutcome
-from oracle.gateway.gateway_rules import GatewayRules
-from oracle.gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer
-from oracle.gateway.session_selector import (
+from gateway.gateway_records import ToldOutcome
+from gateway.gateway_rules import GatewayRules
+from gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer
+from gateway.session_selector import (
     Hooks,
     NobodyPassesError,
     NodeSelection,
     SelectionRequest,
     SessionSelector,
 )
+from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE
 from oracle.systems.pocket.picking import pick_many, unit_of

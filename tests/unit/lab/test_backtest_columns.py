@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from lab.backtest.parameter_grid import read_grid
+from lab.backtest.system_columns import MOST_COLUMNS, Grid, Setting, SystemBase, columns_of
 from oracle.domain.fixed_point import UNIT
-from oracle.lab.backtest.parameter_grid import read_grid
-from oracle.lab.backtest.system_columns import MOST_COLUMNS, Grid, Setting, SystemBase, columns_of
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 LEGACY = [

@@ -2,12 +2,12 @@
 
 import pytest
 
+from lab.backtest import worker_pool
+from lab.backtest.backtest import BacktestPlan, compare
+from lab.backtest.comparison import differing
+from lab.backtest.system_columns import Setting, SystemBase, columns_of
 from oracle.domain.fixed_point import UNIT
 from oracle.errors import InputError
-from oracle.lab.backtest import worker_pool
-from oracle.lab.backtest.backtest import BacktestPlan, compare
-from oracle.lab.backtest.comparison import differing
-from oracle.lab.backtest.system_columns import Setting, SystemBase, columns_of
 from tests.support.histories import History, node
 from tests.support.txmgr.backtests import Bench
 

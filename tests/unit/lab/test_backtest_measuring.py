@@ -2,13 +2,13 @@
 
 import pytest
 
+from lab.backtest.measurement import MeasurementPlan
+from lab.backtest.results import NetworkKick
+from lab.backtest.task_distribution import CHANCE, chosen_starts
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.reliability import healed
 from oracle.errors import InputError
-from oracle.lab.backtest.event_history import EVENTS_AT_ONCE, kept
-from oracle.lab.backtest.measurement import MeasurementPlan
-from oracle.lab.backtest.results import NetworkKick
-from oracle.lab.backtest.task_distribution import CHANCE, chosen_starts
+from oracle.queries.event_history import EVENTS_AT_ONCE, kept
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.histories import GENESIS_TIME, History, folded, node, rules_with
 from tests.support.txmgr.backtests import Bench, ByName

@@ -6,11 +6,11 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, strategies as st
 
+from lab.backtest.measurement import MeasurementPlan, measure
+from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
-from oracle.lab.backtest.event_history import kept
-from oracle.lab.backtest.measurement import MeasurementPlan, measure
-from oracle.lab.backtest.system_columns import SystemColumn
+from oracle.queries.event_history import kept
 from oracle.systems.crynux.crynux_policy import (
     RELAY_POLICY,
     SEED_POLICY,

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
+from lab.closed_loop.closed_loop import play
+from lab.closed_loop.loop_plan import Cast, honest_nodes, typical_node
+from lab.closed_loop.mixed_cast import mixed_cast
+from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
-from oracle.lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
-from oracle.lab.closed_loop.closed_loop import play
-from oracle.lab.closed_loop.loop_plan import Cast, honest_nodes, typical_node
-from oracle.lab.closed_loop.mixed_cast import mixed_cast
-from oracle.lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from tests.support.examples import examples
 from tests.support.loops import column, network
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lab.closed_loop.players import ATTACKER
 from oracle.domain.fixed_point import UNIT
-from oracle.lab.closed_loop.players import ATTACKER
 from tests.support.loops import found, network
 
 # Long enough for pools to fill.

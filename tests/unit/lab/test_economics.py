@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.lab.closed_loop.economics import COIN, Economics, Gas
+from lab.closed_loop.economics import COIN, Economics, Gas
 
 
 def test_the_least_fee_and_the_least_timeout_grow_with_the_size():

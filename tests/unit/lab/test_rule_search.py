@@ -2,10 +2,10 @@
 
 import pytest
 
+from lab.backtest.system_columns import SystemBase
+from lab.closed_loop.rule_measures import MEASURES, Goal
+from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measured, search
 from oracle.domain.fixed_point import UNIT
-from oracle.lab.backtest.system_columns import SystemBase
-from oracle.lab.closed_loop.rule_measures import MEASURES, Goal
-from oracle.lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measured, search
 from tests.support.loops import column, network
 
 PLAN = ComparisonPlan(network(tasks=300, nodes=20))

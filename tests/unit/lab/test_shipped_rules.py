@@ -2,11 +2,11 @@
 
 import pytest
 
+from lab.attack.attack import AttackPlan, find
+from lab.attack.known_findings import KNOWN, KNOWN_OF
+from lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
+from lab.closed_loop.loop_plan import LoopPlan
 from oracle.domain.fixed_point import UNIT
-from oracle.lab.attack.attack import AttackPlan, find
-from oracle.lab.attack.known_findings import KNOWN, KNOWN_OF
-from oracle.lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
-from oracle.lab.closed_loop.loop_plan import LoopPlan
 from oracle.systems.registry import rule_sets
 from tests.support.loops import column
 

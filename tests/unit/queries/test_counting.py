@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.coverage import IngestScope
 from oracle.errors import TransientError
 from oracle.queries import stats

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT, LONGEST_WAIT, CircuitBreaker, State
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.endpoints.retry_budget import RetryBudget

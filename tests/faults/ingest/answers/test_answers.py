@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, log_faults
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.fault import FaultLimits, InjectedFault
+from devnet.fakechain.faults import block_faults, log_faults
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted

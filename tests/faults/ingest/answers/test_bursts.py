@@ -2,11 +2,11 @@
 
 import pytest
 
+from devnet.fakechain.accounts import account
+from devnet.fakechain.block_json import Block, Tx
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.verification_policy import LEAST
-from oracle.devnet.fakechain.accounts import account
-from oracle.devnet.fakechain.block_json import Block, Tx
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Address

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from devnet.fakechain.faults import block_faults, log_faults
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.fetch.limit_memory import MOST_LOGS, OMITS
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
-from oracle.devnet.fakechain.faults import block_faults, log_faults
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from tests.faults.ingest.conftest import OpenIndexer

@@ -6,15 +6,15 @@ from contextlib import ExitStack
 import pytest
 from typing_extensions import override
 
+from devnet.fakechain.block_json import Block, Said, Tx
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.requests import Http
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.rpc_costs import costs
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
-from oracle.devnet.fakechain.block_json import Block, Said, Tx
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.requests import Http
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Address

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
+from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.tree import Tree
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.fragments import fragment
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.devnet.fakechain.block_json import Said, Tx
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task

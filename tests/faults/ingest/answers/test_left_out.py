@@ -2,11 +2,11 @@
 
 import pytest
 
+from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.faults import block_faults, log_faults
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
-from oracle.devnet.fakechain.block_json import Said, Tx
-from oracle.devnet.fakechain.faults import block_faults, log_faults
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError

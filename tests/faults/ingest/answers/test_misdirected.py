@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.devnet.fakechain.faults import transport_faults as faults
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.faults import transport_faults as faults
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint_status import LAST_QUARANTINE_SECONDS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.indexer.loop import WindowCommitted
 from tests.faults.ingest.conftest import OpenIndexer

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import log_faults, message_faults
+from devnet.fakechain.faults.message_faults import FOREIGN_WORDS, RANGE_WORDS, Words
+from devnet.fakechain.requests import FakeRpcError
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import log_faults, message_faults
-from oracle.devnet.fakechain.faults.message_faults import FOREIGN_WORDS, RANGE_WORDS, Words
-from oracle.devnet.fakechain.requests import FakeRpcError
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
+from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import block_faults, log_faults
+from devnet.fakechain.faults.block_faults import spoiled_receipts
 from oracle.chain.source import ChainSource
 from oracle.chain.verification import verifier
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import VerificationPolicy
-from oracle.devnet.fakechain.block_json import Said, Tx
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, log_faults
-from oracle.devnet.fakechain.faults.block_faults import spoiled_receipts
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from oracle.errors import TransientError

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from threading import Event
 from typing import Any
 
+from devnet.fakechain.block_json import Block, Said, Tx
+from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success
+from devnet.fakechain.faults import block_faults, log_faults, transport_faults
+from devnet.fakechain.requests import FakeRequest
 from oracle.chain.verification.verification_policy import LEAST
-from oracle.devnet.fakechain.block_json import Block, Said, Tx
-from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault, on_success
-from oracle.devnet.fakechain.faults import block_faults, log_faults, transport_faults
-from oracle.devnet.fakechain.requests import FakeRequest
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from devnet.fakechain.accounts import account
+from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
+from devnet.fakechain.fault import InjectedFault, on_success
+from devnet.fakechain.faults import block_faults
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
-from oracle.devnet.fakechain.accounts import account
-from oracle.devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
-from oracle.devnet.fakechain.fault import InjectedFault, on_success
-from oracle.devnet.fakechain.faults import block_faults
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Address

@@ -6,14 +6,14 @@ from threading import Event
 
 import pytest
 
+from devnet.fakechain.fault import FaultLimits, InjectedFault
+from devnet.fakechain.faults import message_faults, transport_faults
+from devnet.fakechain.faults.message_faults import Words
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.requests import FakeRequest, Http
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST
-from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
-from oracle.devnet.fakechain.faults import message_faults, transport_faults
-from oracle.devnet.fakechain.faults.message_faults import Words
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.requests import FakeRequest, Http
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.provider_dialects import DIALECTS, Dialect, Refused
 from tests.faults.ingest.conftest import OpenIndexer

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from devnet.fakechain.faults import transport_faults
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.steps import DaemonSteps
-from oracle.devnet.fakechain.faults import transport_faults
 from oracle.indexer.loop import WindowCommitted
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE

@@ -7,8 +7,8 @@ from threading import Event
 
 import pytest
 
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
-from oracle.devnet.fakechain.websocket import Pushing, pushing
+from devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.websocket import Pushing, pushing
 from oracle.errors import InputError
 from oracle.rpc.new_heads import PAUSE_SECONDS, NewHeadSubscription, PolledHead
 from tests.faults.ingest.conftest import OpenIndexer

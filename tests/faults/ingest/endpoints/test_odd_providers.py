@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import log_faults, transport_faults as faults
+from devnet.fakechain.faults.message_faults import Words, fails
+from devnet.fakechain.requests import FakeRequest, Http
+from devnet.fakechain.tree import branch
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import log_faults, transport_faults as faults
-from oracle.devnet.fakechain.faults.message_faults import Words, fails
-from oracle.devnet.fakechain.requests import FakeRequest, Http
-from oracle.devnet.fakechain.tree import branch
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient

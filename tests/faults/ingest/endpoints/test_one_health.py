@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 
-from oracle.devnet.fakechain.faults import transport_faults
+from devnet.fakechain.faults import transport_faults
 from tests.faults.ingest.endpoints.test_hanging import until
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, daemon, starting
 from tests.support.cli.local_network import write

@@ -2,10 +2,10 @@
 
 import pytest
 
+from devnet.fakechain.faults import block_faults, transport_faults as faults
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
-from oracle.devnet.fakechain.faults import block_faults, transport_faults as faults
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.rpc.endpoints.capabilities import Capabilities, CapabilityStore
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE

@@ -2,11 +2,11 @@
 
 import pytest
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import transport_faults as faults
-from oracle.devnet.fakechain.provider import Tag
-from oracle.devnet.fakechain.requests import FakeRpcError, Http
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import transport_faults as faults
+from devnet.fakechain.provider import Tag
+from devnet.fakechain.requests import FakeRpcError, Http
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
 from oracle.rpc.endpoints.endpoint import Endpoint

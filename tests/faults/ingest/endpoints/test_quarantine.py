@@ -2,11 +2,11 @@
 
 import pytest
 
-from oracle.devnet.fakechain.faults import transport_faults as faults
-from oracle.devnet.fakechain.faults.block_faults import other_chain, switched
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.tree import Tree
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.faults import transport_faults as faults
+from devnet.fakechain.faults.block_faults import other_chain, switched
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.tree import Tree
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.faults import log_faults, transport_faults
 from oracle.cli.main import run
-from oracle.devnet.fakechain.faults import log_faults, transport_faults
 from oracle.domain.health import Severity
 from oracle.store.database import Store
 from tests.support.cli.daemon import starting

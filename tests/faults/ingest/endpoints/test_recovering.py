@@ -3,10 +3,10 @@
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import transport_faults as faults
-from oracle.devnet.fakechain.requests import Http
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import transport_faults as faults
+from devnet.fakechain.requests import Http
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.block_json import Json
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, log_faults
+from devnet.fakechain.block_json import Json
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import block_faults, log_faults
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.proofs import Site, grown
 from tests.support.ingest.reading import hide

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.faults import transport_faults
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.cli.main import run
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.scheduler import JobLiveness
-from oracle.devnet.fakechain.faults import transport_faults
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.health import Condition, Severity
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ask_chain
 from oracle.queries.endpoint_view import look

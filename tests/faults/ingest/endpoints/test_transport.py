@@ -6,10 +6,10 @@ from threading import Event
 
 import pytest
 
-from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, message_faults, transport_faults as faults
-from oracle.devnet.fakechain.requests import FakeRequest
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.fault import FaultLimits, InjectedFault
+from devnet.fakechain.faults import block_faults, message_faults, transport_faults as faults
+from devnet.fakechain.requests import FakeRequest
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.rpc_errors import ErrorKind
 from tests.faults.ingest.conftest import OpenIndexer

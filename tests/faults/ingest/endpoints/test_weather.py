@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import transport_faults as faults
-from oracle.devnet.fakechain.faults.weather import FOUL, Weather
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import transport_faults as faults
+from devnet.fakechain.faults.weather import FOUL, Weather
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.pool import EndpointPool
 from tests.faults.ingest.conftest import OpenIndexer

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from devnet.fakechain.faults import log_faults
+from devnet.fakechain.tree import branch
 from oracle.chain.decode.abi import load
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
-from oracle.devnet.fakechain.faults import log_faults
-from oracle.devnet.fakechain.tree import branch
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
-from oracle.devnet.fakechain.faults import block_faults, log_faults
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
 from tests.support.ingest.reading import hide, is_log

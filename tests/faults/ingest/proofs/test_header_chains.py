@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.block_json import Block, Tx
-from oracle.devnet.fakechain.faults import block_faults, transport_faults
-from oracle.devnet.fakechain.tree import branch
+from devnet.fakechain.block_json import Block, Tx
+from devnet.fakechain.faults import block_faults, transport_faults
+from devnet.fakechain.tree import branch
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import shown

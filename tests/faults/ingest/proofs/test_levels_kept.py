@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.block_json import Block, Json
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import block_faults, transport_faults
+from devnet.fakechain.faults.forging import Depth, forged
+from devnet.fakechain.mining import MinedBlock
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import RETRY_SECONDS
-from oracle.devnet.fakechain.block_json import Block, Json
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, transport_faults
-from oracle.devnet.fakechain.faults.forging import Depth, forged
-from oracle.devnet.fakechain.mining import MinedBlock
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.block_json import Json
-from oracle.devnet.fakechain.faults import block_faults, log_faults
+from devnet.fakechain.block_json import Json
+from devnet.fakechain.faults import block_faults, log_faults
 from oracle.domain.coverage import Level
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import FINALITY

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from devnet.fakechain.faults import block_faults, log_faults
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
-from oracle.devnet.fakechain.faults import block_faults, log_faults
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next

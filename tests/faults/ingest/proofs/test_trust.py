@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from devnet.fakechain.block_json import Json, Said, Tx
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import block_faults, transport_faults
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.proofs.bloom import mask
 from oracle.chain.verification.calibration import RETRY_SECONDS
-from oracle.devnet.fakechain.block_json import Json, Said, Tx
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import block_faults, transport_faults
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.faults import block_faults, log_faults, transport_faults
+from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from tests.support.cli.daemon import starting
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.proofs import Site, grown

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.devnet.fakechain.faults import transport_faults
-from oracle.devnet.fakechain.tree import branch
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import transport_faults
+from devnet.fakechain.tree import branch
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain

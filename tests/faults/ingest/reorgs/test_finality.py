@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from oracle.devnet.fakechain.block_json import Block
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, HaltChanged
 from oracle.indexer.reorgs.reorg import Rewound

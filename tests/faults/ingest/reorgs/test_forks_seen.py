@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.devnet.fakechain.faults.block_faults import cached
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.faults.block_faults import cached
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.reorgs.reorg import Rewound

@@ -1,8 +1,8 @@
 """From history to the head, and other ways to the same end."""
 
-from oracle.devnet.fakechain.faults.message_faults import limited_range
-from oracle.devnet.fakechain.faults.transport_faults import then
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.faults.message_faults import limited_range
+from devnet.fakechain.faults.transport_faults import then
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.indexer.loop import Done, WindowCommitted
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain

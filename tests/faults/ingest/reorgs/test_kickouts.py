@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged

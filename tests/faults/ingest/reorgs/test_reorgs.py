@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.devnet.fakechain.faults.transport_faults import then
+from devnet.fakechain.faults.transport_faults import then
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.telemetry import metrics

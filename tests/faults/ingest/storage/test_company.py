@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.faults.message_faults import limited_range
+from devnet.fakechain.faults.transport_faults import then
 from oracle.cli.main import run
-from oracle.devnet.fakechain.faults.message_faults import limited_range
-from oracle.devnet.fakechain.faults.transport_faults import then
 from oracle.errors import FatalError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.daemon import STOP_SECONDS, daemon

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from devnet.fakechain.block_json import Said
 from oracle.chain.profiles.event_reader import Decoded, EventReader, part_of
 from oracle.chain.source import ChainSource
-from oracle.devnet.fakechain.block_json import Said
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
 from oracle.domain.fold.fold import FOLD_VERSION

@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 
+from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.daemon.lease.lease_keeper import take
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError

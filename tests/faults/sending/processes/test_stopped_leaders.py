@@ -16,7 +16,7 @@ from threading import Timer
 import pytest
 from sqlalchemy import select, text
 
-from oracle.devnet.demo.show import Key
+from devnet.demo.show import Key
 from oracle.errors import TransientError
 from oracle.store import engine
 from oracle.store.database import Store

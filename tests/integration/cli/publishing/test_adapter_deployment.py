@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 
+from devnet.anvil import LocalChain, anvil
+from devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
+from devnet.crynux.crynux_show import settings_for
+from devnet.demo.daemon_process import write_configuration
+from devnet.demo.show import START_TIME, keys_in
+from devnet.demo.stage import ETHER, Clock
 from oracle.bindings.codec import call_input
 from oracle.bindings.kick_targets import plain_call
 from oracle.bindings.timelock import DEFAULT_DELAY, TIMELOCK, TimelockedCall
@@ -15,12 +21,6 @@ from oracle.bindings.timelock_roles import ROLES
 from oracle.cli.main import run
 from oracle.cli.options import open_app
 from oracle.daemon.app import App
-from oracle.devnet.anvil import LocalChain, anvil
-from oracle.devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
-from oracle.devnet.crynux.crynux_show import settings_for
-from oracle.devnet.demo.daemon_process import write_configuration
-from oracle.devnet.demo.show import START_TIME, keys_in
-from oracle.devnet.demo.stage import ETHER, Clock
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.contract_state import RoundsChanges

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from devnet.anvil import CHAIN_ID
 from oracle.cli.main import run
-from oracle.devnet.anvil import CHAIN_ID
 from oracle.domain.health import Severity
 from oracle.domain.ids import Address
 from oracle.signing.keystore import unlock

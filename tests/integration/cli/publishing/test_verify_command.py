@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from devnet.demo.stage import ETHER, VERSION, Stage
 from oracle.bindings.codec import call_input, call_output
 from oracle.cli.main import run
 from oracle.cli.options import open_app
-from oracle.devnet.demo.stage import ETHER, VERSION, Stage
 from oracle.domain.ids import TaskKey
 from tests.support.cli.local_network import LocalNetwork, local_network, write
 from tests.support.cli.refusal import refused

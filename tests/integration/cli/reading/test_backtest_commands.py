@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from lab.backtest import worker_pool
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
-from oracle.lab.backtest import worker_pool
 from tests.support.histories import History, node
 
 GPU = '<script src="http://evil.example/x.js">\u202e'

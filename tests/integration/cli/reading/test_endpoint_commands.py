@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import Tree
 from oracle.cli.main import run
-from oracle.devnet.fakechain.provider import Provider
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import Tree
 from tests.support.cli.local_network import write
 
 Endpoints = tuple[Provider, Provider, list[str]]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from devnet.fakechain.recordings.recording import recording
+from devnet.fakechain.server import serving
+from devnet.fakechain.tree import branch
 from oracle.cli.inspect.fixture_export import record
 from oracle.cli.main import run
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
-from oracle.devnet.fakechain.recordings.recording import recording
-from oracle.devnet.fakechain.server import serving
-from oracle.devnet.fakechain.tree import branch
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.indexer.audit.counter_check import compare_counters

@@ -3,9 +3,9 @@
 from hypothesis import given, strategies as st
 from web3 import Web3
 
+from devnet.fakechain.block_json import Said
 from oracle.chain.proofs.bloom import bloom, mask, may_hold, may_log, written
 from oracle.chain.proofs.keccak import keccak, pure_enough
-from oracle.devnet.fakechain.block_json import Said
 from tests.support.examples import examples
 
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 from eth_account import Account
 
+from devnet.fakechain.accounts import account, signed_by
+from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
+from devnet.fakechain.tree import Tree
 from oracle.chain.proofs.transaction_sender import signer
 from oracle.chain.proofs.transactions_root import SignedTransaction
-from oracle.devnet.fakechain.accounts import account, signed_by
-from oracle.devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
-from oracle.devnet.fakechain.tree import Tree
 from tests.unit.chain.proofs.test_leaves import KEY, SIGNED, ZEROS, as_answered, authorization
 
 SENDER = Account.from_key(KEY).address.lower()

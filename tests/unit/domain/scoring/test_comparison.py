@@ -7,8 +7,8 @@ from math import isqrt
 import pytest
 from hypothesis import given, strategies as st
 
+from lab.backtest.statistics import gini, lorenz, rank_correlation, ranks_of
 from oracle.domain.fixed_point import UNIT
-from oracle.lab.backtest.statistics import gini, lorenz, rank_correlation, ranks_of
 
 amounts = st.lists(st.integers(0, 10**30), min_size=1, max_size=30)
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=20)

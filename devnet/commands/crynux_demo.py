@@ -1,0 +1,67 @@
+"""`demo --network`: the show on stand-ins of somebody else's contracts."""
+
+import typer
+from rich.console import Console
+
+from devnet.crynux.crynux_show import CrynuxSummary, crynux_show
+from devnet.demo.screen import Screen
+from devnet.demo.show import START_TIME, ShowOptions
+from oracle.errors import FatalError
+from oracle.queries.text.text_tables import print_table
+
+
+def play_crynux(profile: str, options: ShowOptions, *, keep: bool, as_json: bool) -> None:
+    """Play the show of a profile, and print its verdict.
+
+    Raises:
+        FatalError: it does not hold, or was broken off.
+        InputError: there are no stand-ins for this profile.
+    """
+    console = Console(stderr=True)
+    with (
+        Screen(console, start=START_TIME) as screen,
+        crynux_show(screen, profile, options) as (show, daemon, at),
+    ):
+        show.play(daemon, options)
+        summary = show.end(daemon, options)
+        screen.close()
+        _print(summary, as_json=as_json)
+        if keep:
+            for name, address in at.items():
+                screen.say(f"{name:8} {address}")
+            screen.say("everything goes on; Ctrl-C ends it")
+            show.keep_working(daemon)
+        daemon.stop()
+    if not summary.holds:
+        raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+def _print(summary: CrynuxSummary, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(summary.to_json())
+        return
+    console = Console(highlight=False)
+    _print_nodes(summary)
+    console.print(f"{summary.blocks} blocks, {summary.events} events of {summary.profile}")
+    for transaction in summary.put_out_in:
+        console.print(f"put out through the adapter, with the stake back, in {transaction}")
+    for fault in summary.faults:
+        console.print(f"  {fault}", style="red", soft_wrap=True)
+    if summary.holds:
+        console.print("Everything holds.", style="bold green")
+
+
+def _print_nodes(summary: CrynuxSummary) -> None:
+    typer.echo("What the daemon says, beside a replay of what the chain says")
+    columns = ("node", "state", "QoS", "due to be kicked out", "equals the replay")
+    rows = [
+        (
+            node.name,
+            node.status,
+            (node.qos or "-")[:6],
+            "yes" if node.is_due else "no",
+            "yes" if node.equal else "NO",
+        )
+        for node in sorted(summary.nodes, key=lambda node: node.qos or "", reverse=True)
+    ]
+    print_table(columns, rows, left=("state",))

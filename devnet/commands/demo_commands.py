@@ -1,0 +1,184 @@
+"""`demo`: the whole product on a local chain, and a verdict."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from devnet.commands.crynux_demo import play_crynux
+from devnet.commands.demo_verdict import print_verdict, why_it_stands_so
+from devnet.commands.relay_demo import play_relay
+from devnet.demo.cast import HOPELESS
+from devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
+from devnet.demo.ending import Summary
+from devnet.demo.screen import Screen
+from devnet.demo.show import START_TIME, ShowOptions, show
+from devnet.local_network import Options as DevnetOptions, devnet
+from devnet.relay.relay_show import NETWORK as RELAY
+from oracle.cli.options import JsonOption
+from oracle.daemon.stopping import StopSignal, listening
+from oracle.errors import FatalError, InputError
+
+_PortOption = Annotated[
+    int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
+]
+_OURS = "reference"
+_NOTHING_LEFT = "chain and daemon are stopped, and their folder with keys is deleted"
+# A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def register(app: typer.Typer) -> None:
+    """Hang the commands into the command line."""
+    app.command("demo", epilog="Example: qos-oracle demo --json")(_demo)
+    app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(_devnet)
+
+
+def _demo(
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
+    ] = False,
+    port: _PortOption = 0,
+    waves: Annotated[
+        int | None,
+        typer.Option(
+            help="At most so many waves of tasks; with fewer than about 60 nobody is kicked out.",
+            min=1,
+        ),
+    ] = None,
+    network: Annotated[
+        str, typer.Option(metavar="PROFILE", help="Whose contracts: another profile's stand-ins.")
+    ] = _OURS,
+    system: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Which system: {', '.join(DEMO_SYSTEMS)}.")
+    ] = SEED_SYSTEM.name,
+    json_: JsonOption = False,
+) -> None:
+    """Show the whole product on a real local EVM chain, in about 90 seconds.
+
+    Exit code 0 only if every score on chain equals the one that an independent process computes
+    from the chain's logs, and the bad node was kicked out and took its stake. With --waves, the
+    kickout is checked if it is reached.
+
+    With --system crynux-docs the same network follows the page to the letter.
+
+    With --system legacy it is the network of 2024: groups of three nodes, drawn and started at
+    once, text tasks on three of one card, scores by the order of commitments and of reveals, fees
+    shared by these scores, and system tasks for nodes that got none.
+
+    With --network crynux-vss or crynux-commit the contracts are stand-ins of Crynux's, which know
+    nothing of us: the daemon has to say what a process says that reads the whole chain by itself.
+    It reports the scores of crynux-vss, and the bad node is put out through an adapter; those of
+    crynux-commit it only reads. With crynux-relay the stakes are on the chain and everything else
+    in a stand-in of the relay: the daemon reads both, and the relay is audited.
+    """
+    stop = StopSignal()
+    options = ShowOptions(_system(system, network), port=port, stop=stop.event)
+    if waves is not None:
+        if network != _OURS:
+            raise InputError(f"--waves: cuts the demo of our own contracts, not that of {network}")
+        options = replace(options, waves=waves, may_end_early=True)
+    with _told_of_end(stop, _NOTHING_LEFT), listening(stop, _ENDS):
+        if network == RELAY:
+            play_relay(options, as_json=json_)
+        elif network != _OURS:
+            play_crynux(network, options, keep=keep, as_json=json_)
+        else:
+            _play_ours(options, keep=keep, as_json=json_)
+
+
+def _play_ours(options: ShowOptions, *, keep: bool, as_json: bool) -> None:
+    """Play the show on our own contracts, and print its verdict.
+
+    Raises:
+        FatalError: it does not hold, or was broken off.
+    """
+    with (
+        Screen(Console(stderr=True), start=START_TIME) as screen,
+        show(screen, options) as (play, daemon, at),
+    ):
+        play.play(daemon, options)
+        summary = play.end(daemon, options)
+        screen.close()
+        _print(summary, daemon.configuration, as_json=as_json)
+        if keep:
+            for name, address in at.items():
+                screen.say(f"{name:8} {address}")
+            screen.say("everything goes on; Ctrl-C ends it")
+            play.keep_working(daemon)
+        daemon.stop()
+    if not summary.holds:
+        raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+def _system(name: str, network: str) -> DemoSystem:
+    """Return the system of that name; stand-ins of Crynux's know their own alone."""
+    if name not in DEMO_SYSTEMS:
+        raise InputError(f"--system {name}: there is {', '.join(DEMO_SYSTEMS)}")
+    if network != _OURS and name != SEED_SYSTEM.name:
+        raise InputError(f"--system: is of our own contracts, not of those of {network}")
+    return DEMO_SYSTEMS[name]
+
+
+@contextmanager
+def _told_of_end(stop: StopSignal, what: str) -> Iterator[None]:
+    """Say what is gone, and what is left, where somebody ended it."""
+    try:
+        yield
+    finally:
+        if stop.reason is not None:
+            typer.echo(f"ended by {stop.reason}: {what}", err=True)
+
+
+def _print(summary: Summary, configuration: Path, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(summary.to_json())
+        return
+    (node,) = (one.node for one in summary.nodes if one.name == HOPELESS.name)
+    print_verdict(summary, why_it_stands_so(configuration, node), Console(highlight=False))
+    if not summary.kickout_played:
+        typer.echo("The kickout was not played: --waves ended the demo before it.")
+
+
+def _devnet(
+    *,
+    folder: Annotated[
+        Path, typer.Option(help="A new folder for keys and configuration.", metavar="DIR")
+    ] = Path("devnet"),
+    port: _PortOption = 8545,
+    block_seconds: Annotated[
+        float, typer.Option(help="Wall seconds from block to block.", min=0.01)
+    ] = 1.0,
+    chaos: Annotated[
+        int | None,
+        typer.Option(
+            help="Put two faulty endpoints before the chain; this number draws their faults.",
+            metavar="SEED",
+            min=0,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print once, in a line of JSON, what runs where.")
+    ] = False,
+) -> None:
+    """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C.
+
+    With --chaos the configuration names two endpoints that pass everything on to the chain and
+    now and then lie for some requests: logs left out or moved, blocks behind, null or unlinked,
+    errors of many vendors, broken bodies, throttling. Each fault is printed as it begins.
+    Whatever they say, the daemon's state must be the one of a daemon that asks the chain itself.
+    """
+    stop, place = StopSignal(), folder.resolve()
+    left = f"the chain is stopped, and its folder with keys is left: {place}"
+    with _told_of_end(stop, left), listening(stop, _ENDS):
+        options = DevnetOptions(port, block_seconds, chaos, stop.event)
+        if as_json:
+            options = replace(options, ready=lambda found: typer.echo(json.dumps(found)))
+        devnet(place, options, lambda text: typer.echo(text, err=True))

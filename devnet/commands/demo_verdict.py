@@ -1,0 +1,70 @@
+"""What the demo says at its end: the chain's word beside a replay's, and why one node went."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from devnet.demo.ending import Summary
+from oracle.cli.options import open_folded
+from oracle.domain.ids import Address
+from oracle.queries.explain import EventArchive, block_at, explain
+from oracle.queries.sentences.explained_standing import standing_as_of
+from oracle.queries.sentences.node_sentences import details, headline
+from oracle.queries.text.text_tables import table_lines
+
+_ETHER = 10**18
+_QOS_STEPS = 10_000
+
+
+def why_it_stands_so(configuration: Path, node: Address) -> str:
+    """Say it as `explain` does, as of the last block that the daemon has folded."""
+    with open_folded(configuration) as app:
+        as_of = block_at(lambda: app.chain, app.store, None)
+        told = explain(EventArchive(app.store, app.reader, app.rules), node, as_of)
+    standing = standing_as_of(told)
+    return f"{headline(standing)} {details(standing)}".strip()
+
+
+def print_verdict(summary: Summary, why: str, console: Console) -> None:
+    """Print it for people; `why` is of the hopeless node."""
+    console.print("What the chain says, beside a replay of its logs", style="bold")
+    for line in _rows(summary):
+        console.print(line, style="bold red" if line.endswith(" NO") else None)
+    for line in _lines(summary, why):
+        console.print(line, soft_wrap=True)
+    if summary.holds:
+        console.print("Everything holds.", style="bold green")
+        return
+    console.print("It does not hold:", style="bold red")
+    for fault in summary.faults:
+        console.print(f"  {fault}", style="red", soft_wrap=True)
+
+
+def _rows(summary: Summary) -> list[str]:
+    columns = ("node", "selectable", "QoS on chain", "equals the replay")
+    ranked = sorted(summary.nodes, key=lambda node: -node.qos)
+    rows = [
+        (
+            node.name,
+            "yes" if node.selectable else "no",
+            f"{node.qos / _QOS_STEPS:.4f}",
+            "yes" if node.equal else "NO",
+        )
+        for node in ranked
+    ]
+    return table_lines(columns, rows)
+
+
+def _lines(summary: Summary, why: str) -> list[str]:
+    draws, kickout = summary.draws, summary.kickout
+    played = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
+    refused = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
+    went = "hopeless" if kickout.executed_in is None else "why hopeless went"
+    return [
+        f"{played}, {summary.events} events, {summary.rounds} reports accepted",
+        f"{draws.started} tasks given out, {draws.agree} to the node that the chain's hashes drew",
+        f"{went}: {why}",
+        f"kickout executed in {kickout.executed_in or 'no transaction'}",
+        f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
+        f"re-join of the kicked-out node: {refused}",
+    ]

@@ -1,0 +1,64 @@
+"""How a kickout ends on a network that is not ours: through an adapter, with the stake back."""
+
+from dataclasses import dataclass
+
+from devnet.crynux.crynux_network import CrynuxNetwork
+from devnet.demo.stage import Clock
+from oracle.bindings.kick_targets import adapter_code, kick_target_of, role_change
+from oracle.chain.decode.abi import load
+from oracle.domain.ids import Address
+from oracle.errors import FatalError
+
+_GAS = hex(3_000_000)
+_KICKED_OUT = "NodeKickedOut"
+
+
+@dataclass(frozen=True, slots=True)
+class KickoutOnNetwork:
+    """What the network's own contracts say of a node; `stake`: wei that they hold of it."""
+
+    transactions: tuple[str, ...]
+    stake: int
+
+    def faults(self, name: str) -> list[str]:
+        """Return what is missing, one line each."""
+        missing = []
+        if not self.transactions:
+            missing.append(f"the network has not said {_KICKED_OUT} of {name}")
+        if self.stake:
+            missing.append(f"the network still holds {self.stake} wei of {name}")
+        return missing
+
+
+def adapter_for(network: CrynuxNetwork, clock: Clock, oracle: Address) -> Address:
+    """Deploy the profile's adapter for an oracle contract; the owner hands it the network's role.
+
+    Raises:
+        FatalError: the profile has no adapter.
+    """
+    target = kick_target_of(network.profile)
+    if target is None or target.artifact is None:
+        raise FatalError(f"{network.profile} has no adapter")
+    given, owner = network.contracts, network.owner
+    code = adapter_code(target, oracle, owner, given)
+    (receipt,) = network.chain.mined(
+        clock.next_block(), [{"from": owner, "data": code, "gas": _GAS}]
+    )
+    adapter = Address(str(receipt["contractAddress"]).lower())
+    change = role_change(target, adapter, given)
+    network.mine(clock, [{"from": owner, "to": change.to, "data": change.calldata, "gas": _GAS}])
+    return adapter
+
+
+def kickout_on(network: CrynuxNetwork, node: Address) -> KickoutOnNetwork:
+    """Return what the network says of the end of a node, in which transactions."""
+    asked = {
+        "address": network.contracts["Node"],
+        "fromBlock": "0x0",
+        "toBlock": "latest",
+        "topics": [load(network.artifacts["Node"]).event(_KICKED_OUT).digest],
+    }
+    logs = network.chain.ask("eth_getLogs", asked)
+    told = tuple(one["transactionHash"] for one in logs if one["data"].endswith(node[2:]))
+    asked_stake = network.call(network.owner, "Node", "getStakedAmount", node)
+    return KickoutOnNetwork(told, int(network.chain.ask("eth_call", asked_stake, "latest"), 16))

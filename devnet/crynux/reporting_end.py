@@ -1,0 +1,96 @@
+"""The publishing end of a show on a network that is not ours: oracle contract, keys, settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from devnet.crynux.crynux_network import CrynuxNetwork
+from devnet.crynux.kickout_end import adapter_for
+from devnet.demo.demo_system import report_settings
+from devnet.demo.show import Key, keys_in
+from devnet.demo.stage import ETHER, LIMITS, Clock
+from oracle.bindings.codec import call_input
+from oracle.bindings.deployment import (
+    DEFAULT_KICK_LIMITS,
+    NO_FLOORS,
+    OracleSetup,
+    created_address,
+)
+from oracle.bindings.kick_targets import kick_target_of
+from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import kick_below_of
+from oracle.domain.reports.report import rules_id
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import FatalError
+
+# The oracle contract, and a kickout with the most that it gives the network.
+_GAS = hex(12_000_000)
+_ROLES = ("signer", "transmitter")
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """Where scores are reported to, the adapter in front of the network, and the daemon's keys."""
+
+    oracle: Address
+    adapter: Address
+    keys: Mapping[str, Key]
+
+    def settings(self, folder: Path) -> dict[str, dict[str, object]]:
+        """Return what a daemon that publishes is told beside the rest."""
+        return {
+            "oracle": {"address": self.oracle, "evidence_folder": folder / "evidence"},
+            "keys": {
+                f"{role}_{part}": getattr(self.keys[role], part)
+                for role in _ROLES
+                for part in ("keystore", "password_file")
+            },
+        }
+
+    def retry_call(self, sender: Address, node: Address) -> dict[str, str]:
+        """Return the transaction by which anybody asks the network again."""
+        written = call_input("QoSOracle", "retryKick", node)
+        return {"from": sender, "to": self.oracle, "data": written, "gas": _GAS}
+
+
+def reporting_for(network: CrynuxNetwork, clock: Clock, rules: Rules, folder: Path) -> Reporting:
+    """Deploy an oracle contract and the profile's adapter, each told of the other.
+
+    Raises:
+        FatalError: the profile has no adapter.
+    """
+    keys, owner = keys_in(folder), network.owner
+    nonce = int(network.chain.ask("eth_getTransactionCount", owner, "latest"), 16)
+    # The adapter is what the owner creates next.
+    setup = _setup(network, rules, keys["signer"].address, created_address(owner, nonce + 1))
+    (receipt,) = network.chain.mined(
+        clock.next_block(), [{"from": owner, "data": setup.code, "gas": _GAS}]
+    )
+    oracle = Address(str(receipt["contractAddress"]).lower())
+    adapter = adapter_for(network, clock, oracle)
+    if adapter != setup.target:
+        raise FatalError(f"the adapter stands at {adapter}, not at {setup.target}: a bug")
+    payer = keys["transmitter"].address
+    paid = {"from": owner, "to": payer, "value": hex(10 * ETHER), "gas": hex(21_000)}
+    network.mine(clock, [paid])
+    return Reporting(oracle, adapter, keys)
+
+
+def _setup(network: CrynuxNetwork, rules: Rules, signer: Address, target: Address) -> OracleSetup:
+    """Return an oracle of one signer and no timelock: one kickout a minute, at most three."""
+    known = kick_target_of(network.profile)
+    if known is None:
+        raise FatalError(f"{network.profile} has no adapter")
+    line = kick_below_of(rules)
+    settings = replace(report_settings(), kick_below=line)
+    return OracleSetup(
+        admin=network.owner,
+        vetoer=network.owner,
+        target=target,
+        signers=(signer,),
+        rules_hash=rules_id(rules, open_profile(network.profile, None).identity, settings),
+        limits=replace(LIMITS, kick_below=line),
+        floors=NO_FLOORS,
+        kick_limits=replace(DEFAULT_KICK_LIMITS, kick_gas=known.kick_gas, bucket_frame=60),
+    )

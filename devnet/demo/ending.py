@@ -1,0 +1,184 @@
+"""How the demo ends: what the chain itself says about the kickout, and the summary of it all."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from devnet.anvil import LocalChain
+from devnet.demo.cast import HOPELESS
+from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, Clock, Stage
+from devnet.demo.verify import Compared, ScoreVerification
+from oracle.bindings.codec import call_input, error_named
+from oracle.chain.decode.abi import load
+from oracle.domain.ids import Address
+from oracle.errors import FatalError
+
+
+@dataclass(frozen=True, slots=True)
+class KickoutOnChain:
+    """What the chain's logs say about the end of the hopeless node; amounts in wei, 0: nothing."""
+
+    executed_in: str | None
+    seen_by_network: bool
+    withdrawn: int
+    rejoin: str
+
+    def faults(self) -> list[str]:
+        """Return what is missing, one line each."""
+        missing = []
+        if self.executed_in is None:
+            missing.append("no kickout was executed by executeKick")
+        elif not self.seen_by_network:
+            missing.append("the network did not say NodeKickedOut where the oracle executed it")
+        if self.withdrawn != STAKE:
+            missing.append(f"the stake was not withdrawn: {self.withdrawn} of {STAKE} wei")
+        if self.rejoin != "KickedOut":
+            missing.append(f"the kicked-out node's re-join was not refused: {self.rejoin}")
+        return missing
+
+
+@dataclass(frozen=True, slots=True)
+class DrawAgreement:
+    """How many tasks were started, and how many of them on the node that the chain drew."""
+
+    started: int
+    agree: int
+
+    def faults(self) -> list[str]:
+        """Return what is wrong, one line each."""
+        if not self.started:
+            return ["no task was started by a draw"]
+        others = self.started - self.agree
+        return [f"{others} tasks were started on a node that was not drawn"] if others else []
+
+
+@dataclass(frozen=True, slots=True)
+class ContractReading:
+    """What the contract tells about one node; `qos` in 1/10,000."""
+
+    name: str
+    node: Address
+    selectable: bool
+    qos: int
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The whole show in figures; `faults` empty means that everything holds.
+
+    `kickout_played` is false where the user let the show end before it.
+    """
+
+    blocks: int
+    chain_seconds: int
+    rounds: int
+    as_of: int
+    events: int
+    nodes: list[ContractReading]
+    draws: DrawAgreement
+    kickout: KickoutOnChain
+    addresses: dict[str, str]
+    faults: list[str] = field(default_factory=list)
+    kickout_played: bool = True
+
+    @property
+    def holds(self) -> bool:
+        return not self.faults
+
+    def to_json(self) -> str:
+        """Write it for programs."""
+        return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
+
+
+def end_of_the_hopeless(stage: Stage, clock: Clock) -> KickoutOnChain:
+    """Let the kicked-out node take its stake and try to come back; read what the chain says."""
+    node = stage.nodes[HOPELESS.name]
+    executed = _topic_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")
+    seen = _topic_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
+    executed_in = executed[-1]["transactionHash"] if executed else None
+    if executed_in is not None:
+        stage.chain.mine(clock.next_block(), [stage.call(node, "TaskNetwork", "withdraw")])
+    paid = [
+        int(log["data"], 16)
+        for log in _topic_logs(stage.chain, stage.network, "TaskNetwork", "Withdrawn")
+        if log["topics"][1].endswith(node[2:])
+    ]
+    return KickoutOnChain(
+        executed_in=executed_in,
+        seen_by_network=any(log["transactionHash"] == executed_in for log in seen),
+        withdrawn=min(sum(paid), STAKE),
+        rejoin=_try_to_join(stage),
+    )
+
+
+def drawn_again(configuration: Path) -> DrawAgreement:
+    """Let a process of its own draw every task again, as anybody can.
+
+    Raises:
+        FatalError: it cannot say.
+    """
+    asked = ["select", "--verify", "all", "--json", "--config", str(configuration)]
+    told = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-m", "oracle", *asked], capture_output=True, text=True, check=False
+    )
+    if not told.stdout:
+        raise FatalError(f"the draws cannot be verified: {told.stderr.strip()}")
+    answer = json.loads(told.stdout)
+    return DrawAgreement(answer["started"], answer["agree"])
+
+
+def summed_up(
+    stage: Stage,
+    clock: Clock,
+    verdict: ScoreVerification,
+    draws: DrawAgreement,
+    kickout: KickoutOnChain,
+) -> Summary:
+    """Put the verdicts about scores and draws, and the one about the kickout, together."""
+    faults = [
+        f"{stage.name_of(one.node)}: the chain says {one.on_chain}, its logs say {one.recomputed}"
+        for one in verdict.wrong
+    ]
+    return Summary(
+        blocks=int(stage.chain.ask("eth_blockNumber"), 16),
+        chain_seconds=clock.now - clock.start,
+        rounds=verdict.round,
+        as_of=verdict.as_of,
+        events=verdict.events,
+        nodes=[_told(stage, one) for one in verdict.nodes],
+        draws=draws,
+        kickout=kickout,
+        addresses={"chain": stage.chain.url, "network": stage.network, "oracle": stage.oracle},
+        faults=faults + draws.faults() + kickout.faults(),
+    )
+
+
+def _told(stage: Stage, one: Compared) -> ContractReading:
+    selectable, qos = one.on_chain
+    return ContractReading(stage.name_of(one.node), one.node, selectable, qos, one.is_equal)
+
+
+def _topic_logs(
+    chain: LocalChain, address: str, contract: str, event: str
+) -> list[dict[str, str]]:
+    topic = load(contract).event(event).digest
+    asked = {"address": address, "fromBlock": "0x0", "toBlock": "latest", "topics": [topic]}
+    found: list[dict[str, str]] = chain.ask("eth_getLogs", asked)
+    return found
+
+
+def _try_to_join(stage: Stage) -> str:
+    """Return the name of the error that refuses the re-join, or `accepted`."""
+    hardware = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
+    call = {
+        "from": stage.nodes[HOPELESS.name],
+        "to": stage.network,
+        "data": call_input("TaskNetwork", "join", *hardware),
+        "value": hex(STAKE),
+        "gas": GAS,
+    }
+    refusal = stage.chain.refusal(call)
+    return "accepted" if refusal is None else error_named("TaskNetwork", refusal)

@@ -1,0 +1,103 @@
+"""What happened between two sights, one line each: the demo's feed of events."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
+from oracle.domain.ids import Address
+from oracle.domain.reports.kicks import KickState
+from oracle.systems.crynux.predownload import ANSWERED, OPEN, UNANSWERED
+
+_UNIT = 10**18
+_HIGHEST_SCORE = 10
+_REQUESTS = {
+    OPEN: "is asked to download",
+    ANSWERED: "was asked for, and has downloaded",
+    UNANSWERED: "has not downloaded",
+}
+_GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused": "pauses"}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEntry:
+    """One event; `tone` says how it is to be taken: good, bad, plain or big."""
+
+    time: int
+    block: int
+    text: str
+    tone: str
+
+
+def news(before: DemoSnapshot | None, now: DemoSnapshot) -> Iterator[FeedEntry]:
+    """Yield what the later snapshot shows that the earlier one did not."""
+    names = {row.address: row.name for row in now.rows}
+    for change in now.timeouts:
+        text = (
+            f"{names[change.node]} times out: reliability "
+            f"{change.before / _UNIT:.3f} -> {change.after / _UNIT:.3f}"
+        )
+        yield FeedEntry(change.time, change.at.block, text, "bad")
+    if before is None:
+        return
+    for row in now.rows:
+        yield from _of_row(
+            next((one for one in before.rows if one.name == row.name), row), row, now
+        )
+    yield from _of_rounds(before, now)
+    yield from _of_kickouts(before, now, names)
+
+
+def _of_row(before: SnapshotRow, row: SnapshotRow, now: DemoSnapshot) -> Iterator[FeedEntry]:
+    if row.is_excluded and not before.is_excluded:
+        text = f"{row.name} is excluded: reliability {row.reliability:.3f} is under 0.1"
+        yield FeedEntry(now.time, now.block, text, "bad")
+    if before.is_excluded and not row.is_excluded:
+        text = f"{row.name} has recovered: reliability {row.reliability:.3f}"
+        yield FeedEntry(now.time, now.block, text, "good")
+    if row.status in _GONE and before.status != row.status:
+        yield FeedEntry(now.time, now.block, f"{row.name} {_GONE[row.status]}", "big")
+    for model, state in row.asked.items():
+        if before.asked.get(model) != state:
+            text = f"{row.name} {_REQUESTS[state]} {model}"
+            yield FeedEntry(now.time, now.block, text, "plain")
+    if before.status == "paused" and row.status not in _GONE:
+        yield FeedEntry(now.time, now.block, f"{row.name} is back", "good")
+
+
+def _of_rounds(before: DemoSnapshot, now: DemoSnapshot) -> Iterator[FeedEntry]:
+    if now.round > before.round:
+        told = sum(row.on_chain != "-" for row in now.rows)
+        text = f"report accepted on chain: round {now.round}, {told} nodes"
+        yield FeedEntry(now.time, now.block, text, "plain")
+
+
+def _of_kickouts(
+    before: DemoSnapshot, now: DemoSnapshot, names: Mapping[Address, str]
+) -> Iterator[FeedEntry]:
+    known = {interval.node for interval in before.due}
+    for interval in now.due:
+        if interval.node not in known:
+            row = next(row for row in now.rows if row.address == interval.node)
+            text = f"{row.name} is due to be kicked out: {_reason(row)}"
+            yield FeedEntry(now.time, now.block, text, "big")
+    earlier = {kick.node: kick.state for kick in before.kicks}
+    for kick in now.kicks:
+        if earlier.get(kick.node) is kick.state:
+            continue
+        word = {
+            KickState.LIVE: f"kickout of {names[kick.node]} proposed on chain, veto delay runs",
+            KickState.CANCELLED: f"kickout of {names[kick.node]} cancelled",
+            KickState.VETOED: f"kickout of {names[kick.node]} vetoed",
+            KickState.OUTDATED: f"kickout of {names[kick.node]} died with its signers",
+            KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
+            KickState.REFUSED: f"{names[kick.node]} expelled, the network refused to end it",
+            KickState.READMITTED: f"{names[kick.node]} readmitted",
+        }[kick.state]
+        yield FeedEntry(now.time, now.block, word, "big")
+
+
+def _reason(row: SnapshotRow) -> str:
+    """Say what its pool says; under legacy rules, which have none, only that it is so."""
+    if not row.scores:
+        return "its score is below the line"
+    return f"{row.scores} scores, mean {row.long_term * _HIGHEST_SCORE:.1f}"

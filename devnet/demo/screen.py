@@ -1,0 +1,177 @@
+"""The picture: the act, a live table of nodes, a feed, newest first; else plain lines.
+
+It fits a terminal of 80 columns and 24 lines.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, JustifyMethod
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from devnet.demo.acts import Playbill
+from devnet.demo.news import FeedEntry
+from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
+from oracle.daemon.web.played_act import PlayedAct
+
+# Kept of the feed; shown is what the terminal has room for, and never less than the second.
+_FEED_LINES, _LEAST_FEED = 40, 3
+# Title, act, caption, address, names of the columns, two empty lines, and one for the cursor.
+_OTHER_LINES = 8
+_STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
+_BAR = 10
+# Reliability under which a node still recovers, for its colour alone.
+_WELL = 0.95
+
+
+class Screen:
+    """Shows sights and news on stderr, so that stdout is left to the summary."""
+
+    def __init__(self, console: Console, *, start: int) -> None:
+        self._console = console
+        self._start = start
+        # The newest first.
+        self._feed: deque[Text] = deque(maxlen=_FEED_LINES)
+        self._playbill = Playbill()
+        self._pages: str | None = None
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=False, redirect_stderr=False)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the last picture standing; what follows is printed under it, line by line."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    @property
+    def act(self) -> PlayedAct:
+        """What is played now; any thread may ask."""
+        return self._playbill.played
+
+    def name_pages(self, address: str) -> None:
+        """Say where a browser sees it all, and go on saying so."""
+        self._pages = f"in a browser: {address}/"
+        self.say(self._pages)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+    def show(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
+        """Bring the picture up to date; `head` is the chain's newest block."""
+        self._playbill.see(snapshot)
+        for line in lines:
+            written = self._written(line)
+            # Reports are counted in the title.
+            if line.tone != "plain":
+                self._feed.appendleft(written)
+            if self._live is None:
+                self._console.print(written, soft_wrap=True)
+        if self._live is not None:
+            if not self._live.is_started:
+                self._live.start()
+            self._live.update(self.picture(snapshot, head), refresh=True)
+
+    def _written(self, line: FeedEntry) -> Text:
+        when = f"{self._clock(line.time)}  block {line.block:<5} "
+        return Text().append(when, style="dim").append(line.text, style=_STYLES[line.tone])
+
+    def picture(self, snapshot: DemoSnapshot, head: int) -> Group:
+        """Return what a terminal shows."""
+        title = (
+            f"chain time {self._clock(snapshot.time)}   block {head}   "
+            f"folded {snapshot.block} ({head - snapshot.block} behind)   reports {snapshot.round}"
+        )
+        table = Table(expand=True, box=None, pad_edge=False)
+        columns = [one for one in _COLUMNS if self._console.width >= one.from_width]
+        for column in columns:
+            table.add_column(
+                column.title, justify=column.justify, no_wrap=True, min_width=column.least
+            )
+        for rank, row in enumerate(snapshot.rows, start=1):
+            table.add_row(*(one.cell(rank, row) for one in columns), style=_row_style(row))
+        return Group(
+            _in_one_line(title, "bold"),
+            _in_one_line(self._playbill.line, "bold cyan"),
+            _in_one_line(self._playbill.caption, "cyan"),
+            _in_one_line(self._pages or "", "dim"),
+            Text(),
+            table,
+            Text(),
+            *self._newest(self._console.height - _OTHER_LINES - len(snapshot.rows)),
+        )
+
+    def _newest(self, room: int) -> list[Text]:
+        """Return as much of the feed as there is room for."""
+        shown = [one.copy() for one in islice(self._feed, max(room, _LEAST_FEED))]
+        for line in shown:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return shown or [Text("waiting for the first event", style="dim")]
+
+    def _clock(self, time: int) -> str:
+        minutes, seconds = divmod(time - self._start, 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column; left out on terminals narrower than `from_width`."""
+
+    title: str
+    justify: JustifyMethod
+    least: int
+    cell: Callable[[int, SnapshotRow], str]
+    from_width: int = 0
+
+
+def _in_one_line(text: str, style: str) -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _state(row: SnapshotRow) -> str:
+    return "excluded" if row.is_excluded else row.status.replace("_", " ")
+
+
+_COLUMNS = (
+    _Column("#", "right", 2, lambda rank, _: str(rank)),
+    _Column("node", "left", 8, lambda _, row: row.name),
+    _Column("plays", "left", 18, lambda _, row: row.part, from_width=100),
+    _Column("scores", "right", 6, lambda _, row: str(row.scores)),
+    _Column("long-term", "right", 9, lambda _, row: f"{row.long_term:.4f}"),
+    _Column("reliability", "right", 11, lambda _, row: f"{row.reliability:.4f}"),
+    _Column("QoS", "right", 6, lambda _, row: "-" if row.qos is None else f"{row.qos:.4f}"),
+    _Column("", "left", _BAR, lambda _, row: "━" * round((row.qos or 0) * _BAR), from_width=120),
+    _Column("on chain", "right", 8, lambda _, row: row.on_chain),
+    _Column("state", "left", 10, lambda _, row: _state(row)),
+)
+
+
+def _row_style(row: SnapshotRow) -> str:
+    if row.status in {"kicked_out", "quit", "slashed"}:
+        return "dim strike"
+    if row.is_excluded:
+        return "red"
+    if row.status == "paused" or row.qos is None:
+        return "dim"
+    return "green" if row.reliability >= _WELL else "yellow"

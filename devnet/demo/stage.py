@@ -1,0 +1,160 @@
+"""Sets the stage: contracts deployed, roles given, nodes joined, ether for who sends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from devnet.anvil import LocalChain
+from devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
+from devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
+from oracle.bindings.codec import call_input, creation_code
+from oracle.bindings.deployment import (
+    DEFAULT_KICK_LIMITS,
+    DEFAULT_LIMITS,
+    NO_FLOORS,
+    OracleSetup,
+)
+from oracle.domain.ids import Address
+from oracle.errors import FatalError
+
+ETHER = 10**18
+STAKE = 400 * ETHER
+GAS = hex(3_000_000)
+# Deploying takes more than a call.
+_GAS_TO_CREATE = hex(12_000_000)
+
+# admin, creator of tasks, treasury; then one account for each node, then more creators: kickouts
+# on one creator's tasks alone would wait for a person.
+_CROWD, _MORE_CREATORS = 3, 2
+ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
+
+VERSION = (1, 2, 0)
+MODEL = "crynux-network/sdxl-turbo"
+
+# A chain of its own may be quicker than the contract's floors allow a real one
+# (docs/explanation/kickouts.md#limits-in-the-contract).
+LIMITS = replace(
+    DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2, max_kicks_per_round=1
+)
+
+# Of every kind of task: gwei, and gwei for each unit of size; seconds, and for each unit. A tenth
+# of what the demo's creator pays, and less than he gives his nodes.
+FLOOR = (10_000_000, 0, 60, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where everything stands; `nodes` maps a character's name to its account."""
+
+    chain: LocalChain
+    network: Address
+    oracle: Address
+    dispatcher: Address
+    creators: tuple[Address, ...]
+    nodes: Mapping[str, Address]
+
+    @property
+    def creator(self) -> Address:
+        """One of those who order tasks."""
+        return self.creators[0]
+
+    def name_of(self, node: Address) -> str:
+        """Return the character's name, or the address where it is none of the cast."""
+        return next((name for name, at in self.nodes.items() if at == node), node)
+
+    def call(
+        self, sender: str, contract: str, function: str, *arguments: object, value: int = 0
+    ) -> dict[str, str]:
+        """Return the transaction by which `sender` calls a function of the contract."""
+        to = self.network if contract == "TaskNetwork" else self.oracle
+        written = call_input(contract, function, *arguments)
+        return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": GAS}
+
+
+class Clock:
+    """The chain's time: twelve seconds a block, whatever the wall clock says."""
+
+    def __init__(self, start: int) -> None:
+        self.start = self.now = start
+
+    def next_block(self) -> int:
+        """Return the time of the next block."""
+        self.now += BLOCK_SECONDS
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The daemon's accounts; the last two pay for gas."""
+
+    signer: Address
+    transmitter: Address
+    dispatcher: Address
+
+
+def set_stage(
+    chain: LocalChain, clock: Clock, roles: Roles, system: DemoSystem = SEED_SYSTEM
+) -> Stage:
+    """Deploy both contracts, let the cast join, and give ether to who sends."""
+    accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
+    admin, creator, treasury = accounts[:_CROWD]
+    network = _created(
+        chain,
+        clock,
+        admin,
+        creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
+    )
+    setup = _setup(network, admin, roles.signer, system)
+    oracle = _created(chain, clock, admin, setup.code)
+    names = [one.name for one in CAST]
+    nodes = dict(zip(names, accounts[_CROWD:-_MORE_CREATORS], strict=True))
+    creators = (creator, *accounts[-_MORE_CREATORS:])
+    stage = Stage(chain, network, oracle, roles.dispatcher, creators, nodes)
+    ether = [
+        {"from": admin, "to": payer, "value": hex(10 * ETHER), "gas": GAS}
+        for payer in (roles.transmitter, roles.dispatcher)
+    ]
+    chosen = [stage.call(admin, "TaskNetwork", "setOracle", oracle)]
+    if system.pays_by_points:
+        chosen.append(stage.call(admin, "TaskNetwork", "setPayment", True))
+    if system.purse:
+        fund = stage.call(admin, "TaskNetwork", "fund", roles.dispatcher, value=system.purse)
+        chosen.append(fund)
+    _succeed(chain, chain.mine(clock.next_block(), [*chosen, *ether]))
+    _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in system.cast]))
+    return stage
+
+
+def _setup(network: Address, admin: Address, signer: Address, system: DemoSystem) -> OracleSetup:
+    """Return an oracle of one signer and no timelock: one kickout a minute, at most three."""
+    return OracleSetup(
+        admin=admin,
+        vetoer=admin,
+        target=network,
+        signers=(signer,),
+        rules_hash=system.rules_hash,
+        limits=replace(LIMITS, kick_below=system.kick_below),
+        floors=NO_FLOORS,
+        kick_limits=replace(DEFAULT_KICK_LIMITS, bucket_frame=60),
+    )
+
+
+def _join(stage: Stage, one: DemoNode) -> dict[str, str]:
+    models = [MODEL] if one.has_model else []
+    hardware = (one.gpu_name, one.gpu_vram, *VERSION, models)
+    account = stage.nodes[one.name]
+    return stage.call(account, "TaskNetwork", "join", *hardware, value=STAKE)
+
+
+def _created(chain: LocalChain, clock: Clock, sender: Address, code: str) -> Address:
+    sent = chain.mine(clock.next_block(), [{"from": sender, "data": code, "gas": _GAS_TO_CREATE}])
+    (receipt,) = _succeed(chain, sent)
+    return Address(str(receipt["contractAddress"]).lower())
+
+
+def _succeed(chain: LocalChain, sent: list[str]) -> list[dict[str, object]]:
+    """Return the receipts of transactions that have to have worked."""
+    receipts = chain.ask_all([("eth_getTransactionReceipt", one) for one in sent])
+    for one, receipt in zip(sent, receipts, strict=True):
+        if receipt is None or receipt["status"] != "0x1":
+            raise FatalError(f"the demo's own transaction {one} failed: this is a bug")
+    return receipts

@@ -1,0 +1,277 @@
+"""The work of the network: wave after wave of task groups, for the daemon to dispatch.
+
+The creators order and judge, the nodes answer: each when the chain's own logs say that it is
+its turn. Who gets which task is the daemon's to draw. A group's nodes commit to their answers
+first, and reveal them when all have, the quicker ones first. They answer the dispatcher's system
+tasks too, which it judges itself.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eth_abi.abi import decode
+from eth_utils.crypto import keccak
+
+from devnet.demo.cast import BLOCK_SECONDS, GROUP_SIZE, TASK_TIMEOUT, DemoNode
+from devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
+from devnet.demo.stage import MODEL, VERSION, Stage
+from oracle.bindings.codec import call_input, call_output
+from oracle.chain.decode.abi import load
+from oracle.domain.ids import Address
+
+Transaction = dict[str, str]
+# A real node draws one anew for each answer; here everybody may look.
+SALT = bytes(31) + b"\x01"
+
+
+@dataclass(slots=True)
+class DemoTask:
+    """One task of a wave; blocks by height, None: not (yet) so.
+
+    `answers_at`: where its node is going to answer, None: never. `settled` once its node has
+    committed to an answer, or it was timed out; `shown` once revealed, or timed out. `is_probe`: a
+    system task, which the dispatcher judges and times out; `is_alone`: it is in no group.
+    """
+
+    id: bytes
+    key: bytes
+    creator: Address
+    node: DemoNode | None = None
+    started_at: int | None = None
+    answers_at: int | None = None
+    settled: bool = False
+    shown: bool = False
+    is_alone: bool = False
+    is_probe: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """The jobs of one validation group."""
+
+    id: bytes
+    jobs: list[DemoTask] = field(default_factory=list)
+
+    @property
+    def is_settled(self) -> bool:
+        return all(job.settled for job in self.jobs)
+
+    @property
+    def is_shown(self) -> bool:
+        return all(job.shown for job in self.jobs)
+
+
+class Traffic:
+    """Plays wave after wave; the same seed orders the same tasks and plays the same answers."""
+
+    def __init__(self, stage: Stage, seed: int, system: DemoSystem = SEED_SYSTEM) -> None:
+        self._stage = stage
+        self._system = system
+        # Not for secrets: the nodes have to behave the same way every time.
+        self._chance = random.Random(seed)  # noqa: S311
+        # The delays of reveals are drawn apart: they change no answer's time.
+        self._latency = random.Random(seed)  # noqa: S311
+        network = load("TaskNetwork")
+        self._started = network.event("TaskStarted").digest
+        self._requested = network.event("DownloadRequested").digest
+        self._created = network.event("TaskCreated").digest
+        self._timed_out = network.event("TaskTimedOut").digest
+        # Nodes that were asked for a model, and have not downloaded it yet.
+        self._asked: list[tuple[Address, str]] = []
+        self._names = {address: name for name, address in stage.nodes.items()}
+        self._cast = {one.name: one for one in system.cast}
+        self._groups: list[Group] = []
+        # Groups of system tasks, and system tasks alone, by the group's or the task's key.
+        self._probes: dict[bytes, Group] = {}
+        self._seen = -1
+        # Waves begun, counted from 0.
+        self.wave = -1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no group is under way."""
+        return not self._groups
+
+    def next_block(self, head: int, *, may_order: bool = True) -> list[Transaction]:
+        """Return the transactions of nodes and creators for the block after `head`.
+
+        The next wave is ordered in the block that judges the last group, if `may_order`.
+        """
+        self._note_logs(head)
+        block = head + 1
+        # The group's judgement stands behind its reveals in one block, and the reveals in the
+        # block after its last answer.
+        sent = [*self._reveals(), *self._validations()]
+        sent += [*self._answers(block), *self._timeouts(block), *self._downloads()]
+        if self.is_idle and may_order:
+            self.wave += 1
+            sent += [*self._moves(), *self._orders()]
+        return sent
+
+    def _note_logs(self, head: int) -> None:
+        """Read from the chain who was given what, and who was asked to download what."""
+        if head <= self._seen:
+            return
+        asked = {
+            "address": self._stage.network,
+            "fromBlock": hex(self._seen + 1),
+            "toBlock": hex(head),
+            "topics": [[self._started, self._requested, self._created, self._timed_out]],
+        }
+        self._seen = head
+        jobs = {job.key: job for group in self._all_groups() for job in group.jobs}
+        for log in self._stage.chain.ask("eth_getLogs", asked):
+            topics = log["topics"]
+            if topics[0] == self._requested:
+                model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
+                self._asked.append((Address("0x" + topics[1][-40:]), model))
+            elif topics[0] == self._created:
+                if topics[2].endswith(self._stage.dispatcher[2:]):
+                    probe = self._note_probe(topics)
+                    jobs[probe.key] = probe
+            elif (job := jobs.get(bytes.fromhex(topics[1][2:]))) is not None:
+                self._note_turn(job, log)
+
+    def _note_turn(self, job: DemoTask, log: Mapping[str, Any]) -> None:
+        """Note that a task was started on a node of the cast, or timed out."""
+        if log["topics"][0] == self._timed_out:
+            job.settled = job.shown = True
+            return
+        name = self._names.get(Address("0x" + log["topics"][2][-40:]))
+        if name is not None:
+            self._begin(job, self._cast[name], int(log["blockNumber"], 16))
+
+    def _note_probe(self, topics: list[str]) -> DemoTask:
+        """Add a system task that the dispatcher created, to its group if it has one."""
+        key, group = (bytes.fromhex(topics[place][2:]) for place in (1, 3))
+        is_alone = not any(group)
+        probe = self._probes.setdefault(key if is_alone else group, Group(group))
+        # All of a group find one answer: their id is the group's.
+        job = DemoTask(group, key, self._stage.dispatcher, is_alone=is_alone, is_probe=True)
+        probe.jobs.append(job)
+        return job
+
+    def _all_groups(self) -> list[Group]:
+        self._probes = {key: probe for key, probe in self._probes.items() if not probe.is_shown}
+        return [*self._groups, *self._probes.values()]
+
+    def _begin(self, job: DemoTask, node: DemoNode, block: int) -> None:
+        blocks = node.answers_after(self.wave, self._chance)
+        job.node, job.started_at = node, block
+        job.answers_at = None if blocks is None else block + blocks
+
+    def _answers(self, block: int) -> Iterator[Transaction]:
+        for job in self._open_jobs():
+            if job.node is None or job.answers_at is None or job.answers_at > block:
+                continue
+            job.settled = True
+            account = self._stage.nodes[job.node.name]
+            if job.is_alone:
+                job.shown = True
+                yield self._stage.call(
+                    account, "TaskNetwork", "submitResult", job.key, _answer(job)
+                )
+                continue
+            commitment = commitment_of(job.key, account, _answer(job))
+            yield self._stage.call(account, "TaskNetwork", "commitAnswer", job.key, commitment)
+
+    def _downloads(self) -> Iterator[Transaction]:
+        """Who was asked has the model a block later."""
+        for node, model in self._asked:
+            yield self._stage.call(node, "TaskNetwork", "addModel", model)
+        self._asked.clear()
+
+    def _reveals(self) -> Iterator[Transaction]:
+        """Every answer of a settled group, those of quick nodes first: all in one block."""
+        for group in [group for group in self._all_groups() if group.is_settled]:
+            for job in sorted(group.jobs, key=self._reveal_delay):
+                if job.shown or job.node is None:
+                    continue
+                job.shown = True
+                shown = (job.key, _answer(job), SALT)
+                account = self._stage.nodes[job.node.name]
+                yield self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
+
+    def _reveal_delay(self, job: DemoTask) -> int:
+        node = job.node
+        return 0 if node is None else self._latency.randint(node.fastest, node.slowest)
+
+    def _timeouts(self, block: int) -> Iterator[Transaction]:
+        """The creator ends what its node has left unanswered for too long."""
+        for job in self._open_jobs():
+            if job.started_at is None or job.answers_at is not None or job.is_probe:
+                continue
+            if (block - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
+                job.settled = job.shown = True
+                yield self._say(job.creator, "timeOutTask", job.key)
+
+    def _validations(self) -> Iterator[Transaction]:
+        for group in [one for one in self._groups if one.is_shown]:
+            self._groups.remove(group)
+            keys = [job.key for job in group.jobs]
+            yield self._say(group.jobs[0].creator, "validateGroup", group.id, keys)
+
+    def _moves(self) -> Iterator[Transaction]:
+        """Nodes that go away for some waves, and come back."""
+        for one in self._system.cast:
+            account = self._stage.nodes[one.name]
+            if self.wave in one.away and self.wave - 1 not in one.away:
+                yield self._stage.call(account, "TaskNetwork", "pause")
+            if self.wave not in one.away and self.wave - 1 in one.away:
+                yield self._stage.call(account, "TaskNetwork", "resume")
+
+    def _orders(self) -> Iterator[Transaction]:
+        creators = self._stage.creators
+        for place, order in enumerate(self._system.orders):
+            group = Group(_id("group", self.wave, place, 0))
+            ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
+            creator = creators[(self.wave + place) % len(creators)]
+            keys = self._keys(creator, ids)
+            group.jobs = [DemoTask(id_, key, creator) for id_, key in zip(ids, keys, strict=True)]
+            self._groups.append(group)
+            for job in group.jobs:
+                wanted = _order(job.id, group.id, order.kind)
+                yield self._say(creator, "createTask", wanted, value=order.fee)
+
+    def _open_jobs(self) -> Iterator[DemoTask]:
+        return (job for group in self._all_groups() for job in group.jobs if not job.settled)
+
+    def _say(
+        self, creator: Address, function: str, *arguments: object, value: int = 0
+    ) -> Transaction:
+        return self._stage.call(creator, "TaskNetwork", function, *arguments, value=value)
+
+    def _keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
+        """Ask the contract how it names a creator's tasks."""
+        stage = self._stage
+        asked = [call_input("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
+        answers = stage.chain.ask_all(
+            [("eth_call", {"to": stage.network, "data": one}, "latest") for one in asked]
+        )
+        return [call_output("TaskNetwork", "keyOf", answer)[0] for answer in answers]
+
+
+def commitment_of(task: bytes, node: Address, answer: bytes) -> bytes:
+    """Return what a node says first; `SALT` opens it."""
+    words = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
+    return bytes(keccak(b"".join(words)))
+
+
+def _answer(job: DemoTask) -> bytes:
+    """Everybody is honest here: the members of a group find the same result."""
+    return hashlib.sha256(job.id[:-1]).digest()
+
+
+def _order(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
+    """Return TaskNetwork's struct Order."""
+    any_gpu = (0, "", 0)
+    return (id_, group, GROUP_SIZE, kind, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
+
+
+def _id(kind: str, wave: int, place: int, member: int) -> bytes:
+    """Return 32 bytes that differ in the last one only between the members of a group."""
+    head = hashlib.sha256(f"{kind} {wave} {place}".encode()).digest()[:31]
+    return head + bytes([member])

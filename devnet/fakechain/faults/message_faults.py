@@ -1,0 +1,90 @@
+"""Faults that are reported: JSON-RPC errors in the dialects of many providers.
+
+`{limit}` in a message is the limit, `{first}` and `{last}` the range that was asked for.
+See docs/reference/rpc-requirements.md#errors-when-reading.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Unpack
+
+from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, only
+from devnet.fakechain.requests import FakeRequest, FakeRpcError
+from oracle.rpc.provider_dialects import DIALECTS, Refused
+
+
+class Words(NamedTuple):
+    """How an endpoint says no."""
+
+    code: int
+    message: str
+
+
+def provider_messages(refused: Refused) -> tuple[Words, ...]:
+    """Return every provider's message for what is refused, as the table of dialects has it."""
+    return tuple(Words(row.code, row.example) for row in DIALECTS if row.refused is refused)
+
+
+RATE_WORDS = provider_messages(Refused.RATE)
+# Those that state their limit.
+RANGE_WORDS = tuple(one for one in provider_messages(Refused.BLOCKS) if "{limit}" in one.message)
+DENSITY_WORDS = provider_messages(Refused.RESULTS)
+# -32005 means the rate as well as the size.
+QUOTA, SIZE = RATE_WORDS[0], DENSITY_WORDS[0]
+# A message that no row of the table matches.
+FOREIGN_WORDS = Words(-32099, "请求失败")
+
+
+def fails(words: Words, **limits: Unpack[FaultLimits]) -> InjectedFault:
+    """Answer an error, whatever was asked."""
+    return InjectedFault(
+        words.message, lambda asked, _answer: _said(words, asked, 0), limits=limits
+    )
+
+
+def limited_range(
+    most: int, words: Words = RANGE_WORDS[0], **limits: Unpack[FaultLimits]
+) -> InjectedFault:
+    """Refuse logs of more than so many blocks at once."""
+
+    def is_too_wide(asked: FakeRequest, _answer: object) -> bool:
+        return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] + 1 > most
+
+    return _limited(most, words, is_too_wide, limits)
+
+
+def limited_results(
+    most: int, words: Words = DENSITY_WORDS[0], **limits: Unpack[FaultLimits]
+) -> InjectedFault:
+    """Refuse an answer of more than so many logs."""
+
+    def is_too_long(_asked: FakeRequest, answer: object) -> bool:
+        return isinstance(answer, list) and len(answer) > most
+
+    return _limited(most, words, is_too_long, limits)
+
+
+def _limited(
+    most: int,
+    words: Words,
+    is_too_much: Callable[[FakeRequest, object], bool],
+    limits: FaultLimits,
+) -> InjectedFault:
+    def changed(asked: FakeRequest, answer: object) -> object:
+        return _said(words, asked, most) if is_too_much(asked, answer) else answer
+
+    return InjectedFault(words.message, on_success(changed), limits=only(limits, "eth_getLogs"))
+
+
+def _said(words: Words, asked: FakeRequest, limit: int) -> FakeRpcError:
+    first, last = asked.blocks or (0, 0)
+    half = (first + last) // 2
+    message = words.message.format(
+        limit=limit,
+        first=first,
+        last=last,
+        half=half,
+        hexes=f"{first:#x}, {half:#x}",
+        asked=last - first + 1,
+        method=asked.method,
+    )
+    return FakeRpcError(words.code, message)

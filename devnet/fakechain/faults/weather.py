@@ -1,0 +1,71 @@
+"""An endpoint in bad weather: each request has its own bad luck, drawn from a seed.
+
+Unlike `chaos`, whose moods last, nothing that goes wrong says anything about the next request.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from threading import Lock
+
+from typing_extensions import override
+
+from devnet.fakechain.block_json import Block
+from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import block_faults, transport_faults as transport
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.requests import Http
+from devnet.fakechain.tree import Tree
+
+# Which share of all requests ends so.
+FOUL: Mapping[str, float] = {"429": 0.10, "garbage": 0.10, "reset": 0.05, "lagging": 0.10}
+_LAG_BLOCKS = 2
+
+
+class Weather(Provider):
+    """Shows a tree, each answer after `wait`; `shares` of the requests meet with bad luck.
+
+    Others may be put in at any time. A 429 asks to be left alone for `retry_after` seconds.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        wait: Callable[[], None],
+        *,
+        shares: Mapping[str, float] | None = None,
+        retry_after: int = 1,
+    ) -> None:
+        super().__init__(tree)
+        self._wait = wait
+        self.shares = shares or {}
+        self._random = Random(1)  # noqa: S311 - chance, not a secret
+        self._lock = Lock()
+        self._behind = Provider(tree)
+        self._faults: Mapping[str, tuple[InjectedFault, ...]] = {
+            "429": (transport.throttled(retry_after),),
+            "garbage": (transport.web_page(), transport.truncated(), transport.empty_body()),
+            "reset": (transport.reset(),),
+            "lagging": (block_faults.switched(self._behind),),
+        }
+
+    def show(self, head: Block) -> None:
+        """Show this block as the newest; where it lags, one a little below."""
+        self.head = head
+        for _ in range(_LAG_BLOCKS):
+            head = head.parent or head
+        self._behind.head = head
+
+    @override
+    def post(self, body: bytes) -> Http:
+        self._wait()
+        return super().post(body)
+
+    @override
+    def striking(self) -> tuple[InjectedFault, ...]:
+        with self._lock:
+            drawn = self._random.random()
+            for name, share in self.shares.items():
+                if drawn < share:
+                    return (self._random.choice(self._faults[name]),)
+                drawn -= share
+        return ()

@@ -1,0 +1,58 @@
+"""Reads the question of `eth_getLogs` and picks the logs that answer it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from devnet.fakechain.block_json import Json
+from devnet.fakechain.requests import FakeRpcError
+
+_BOTH = "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Either `block_hash`, or a range of numbers or tags; None takes any address or topic."""
+
+    first: str
+    last: str
+    block_hash: str | None
+    addresses: frozenset[str] | None
+    topics: tuple[frozenset[str] | None, ...]
+
+    @classmethod
+    def read(cls, asked: Mapping[str, Any]) -> Self:
+        """Read the parameter.
+
+        Raises:
+            RpcError: a block and a range of blocks.
+        """
+        if "blockHash" in asked and ("fromBlock" in asked or "toBlock" in asked):
+            raise FakeRpcError(-32602, _BOTH)
+        return cls(
+            asked.get("fromBlock") or "latest",
+            asked.get("toBlock") or "latest",
+            asked.get("blockHash"),
+            _wanted(asked.get("address")),
+            tuple(_wanted(topic) for topic in asked.get("topics") or ()),
+        )
+
+    def of(self, logs: Sequence[Json]) -> list[Json]:
+        """Return those that are asked for."""
+        return [log for log in logs if self._takes(log)]
+
+    def _takes(self, log: Json) -> bool:
+        if self.addresses is not None and log["address"].lower() not in self.addresses:
+            return False
+        said = log["topics"]
+        return len(said) >= len(self.topics) and all(
+            wanted is None or topic.lower() in wanted
+            for topic, wanted in zip(said, self.topics, strict=False)
+        )
+
+
+def _wanted(written: str | Sequence[str] | None) -> frozenset[str] | None:
+    """Read one place of a filter: null and an empty list stand for anything."""
+    if not written:
+        return None
+    return frozenset(one.lower() for one in ([written] if isinstance(written, str) else written))

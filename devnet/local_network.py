@@ -1,0 +1,123 @@
+"""A local network to develop against: chain, contracts, keys, a configuration, and traffic."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
+from devnet.demo.cast import CAST
+from devnet.demo.daemon_process import write_configuration
+from devnet.demo.show import START_TIME, keys_in, made_for
+from devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
+from devnet.demo.traffic import Traffic
+from devnet.fakechain.faults.chaos import Chaos, told
+from devnet.fakechain.server import serving
+from oracle.errors import InputError
+from oracle.resources import program_command
+
+_SEED = 21
+_PROXIES = 2
+
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run it. `chaos`: a seed; `stop` is set when it is to end.
+
+    `ready` is told once what runs where, as soon as a daemon may begin.
+    """
+
+    port: int
+    block_seconds: float
+    chaos: int | None = None
+    stop: Event = field(default_factory=Event)
+    ready: Callable[[Mapping[str, object]], None] = lambda _: None
+
+
+def devnet(folder: Path, options: Options, say: Say) -> None:
+    """Run until `stop`; `folder` gets the keys and a configuration for `qos-oracle run`.
+
+    With `chaos`, a seed, that configuration names two endpoints that answer for the chain and
+    are wrong in random ways; the chain itself stays honest, at its own address.
+
+    Raises:
+        InputError: the folder is there already, or the port is in use.
+    """
+    if folder.exists():
+        raise InputError(f"{folder}: is there already; name a new folder or remove it")
+    block_seconds = options.block_seconds
+    with anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME) as url:
+        chain = LocalChain(url)
+        try:
+            folder.mkdir(parents=True)
+            clock = Clock(START_TIME)
+            keys = keys_in(folder)
+            roles = Roles(**{role: key.address for role, key in keys.items()})
+            stage = set_stage(chain, clock, roles)
+            made = made_for(folder, stage, keys, endpoint=url)
+            made["chain"]["poll_seconds"] = min(1.0, block_seconds)
+            made["web"] = {"port": free_port()}
+            made["api"] = {"enabled": True, "port": free_port()}
+            with _endpoints(url, options.chaos, say) as endpoints:
+                made["chain"]["endpoints"] = endpoints
+                write_configuration(folder / "devnet.toml", made)
+                options.ready(
+                    {
+                        "chain_id": CHAIN_ID,
+                        "endpoints": endpoints,
+                        "contracts": {"TaskNetwork": stage.network, "QoSOracle": stage.oracle},
+                        "nodes": dict(stage.nodes),
+                        "config": str(folder / "devnet.toml"),
+                    }
+                )
+                say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
+                say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
+                say("run the daemon, which also gives out the tasks:")
+                sending = ("run", "--publish", "--dispatch", "--config")
+                say(program_command(*sending, folder / "devnet.toml"))
+                say(f"its pages are at http://127.0.0.1:{made['api']['port']}/ as long as it runs")
+                say("Ctrl-C ends it")
+                _play(stage, clock, options)
+        finally:
+            chain.close()
+
+
+@contextmanager
+def _endpoints(url: str, chaos: int | None, say: Say) -> Iterator[list[str]]:
+    """Give the addresses that a daemon is told; what the moods were, is said at the end."""
+    if chaos is None:
+        yield [url]
+        return
+    with ExitStack() as stack:
+        proxies = {}
+        for place in range(_PROXIES):
+            # Seeds of two runs next to each other have no endpoint in common.
+            proxy = Chaos(url, chaos * _PROXIES + place, _received(place, say))
+            stack.callback(proxy.close)
+            proxies[stack.enter_context(serving(proxy)).url] = proxy
+        for address in proxies:
+            say(f"an endpoint with moods, seed {chaos}: {address}")
+        try:
+            yield list(proxies)
+        finally:
+            for address, proxy in proxies.items():
+                say(f"{address} {told(proxy.moods)}")
+
+
+def _received(place: int, say: Say) -> Say:
+    return lambda mood: say(f"endpoint {place + 1}: {mood}")
+
+
+def _play(stage: Stage, clock: Clock, options: Options) -> None:
+    """Play waves until told to end, a block every so many seconds of the wall clock."""
+    traffic, due = Traffic(stage, _SEED), time.monotonic()
+    while not options.stop.is_set():
+        head = int(stage.chain.ask("eth_blockNumber"), 16)
+        stage.chain.mine(clock.next_block(), traffic.next_block(head))
+        due += options.block_seconds
+        options.stop.wait(max(0.0, due - time.monotonic()))

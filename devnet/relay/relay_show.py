@@ -1,0 +1,248 @@
+"""A show of today's Crynux: stakes on a local chain, everything else in a stand-in of its relay.
+
+The daemon reads both. The verdict is threefold: what the daemon keeps is what the relay's rows
+say, read anew by this process; its Q_long is the relay's own, but for what rows cannot tell; and
+the audit finds no node of the honest relay that differs.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from devnet.anvil import LocalChain, anvil, free_port
+from devnet.demo.block_loop import refuse_ended
+from devnet.demo.daemon_process import Daemon, daemon, write_configuration
+from devnet.demo.screen import Screen
+from devnet.demo.show import ShowOptions
+from devnet.relay.relay_history import RelayHistory
+from devnet.relay.relay_traffic import TrafficPlan, generated
+from devnet.relay.staked_chain import ACCOUNTS, CONTRACT, StakedChain, staked_chain
+from devnet.relay.stand_in_relay import StandInRelay, serving_relay
+from oracle.daemon.config.loader import load
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.scoring.node_scores import reliability_at, status_of
+from oracle.domain.state.node import Node
+from oracle.queries.relay_audit.own_figures import OwnNode, compute_figures_from_rows
+from oracle.queries.relay_audit.relay_audit import Verdict, audited
+from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
+from oracle.store.database import Store
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+
+NETWORK = "crynux-relay"
+_SEED = 7
+# What takes a minute on the public network takes three seconds here.
+_TIME_SCALE = 0.05
+_SECONDS, _SETTLE_SECONDS, _PATIENCE_SECONDS = 40, 10, 120
+_POLL_SECONDS = 5.0
+# A penalty may be told a poll late, and healing goes on meanwhile.
+_HEALTH_SLACK = 0.01
+# What floats of the relay's books and whole numbers of ours may differ by.
+_ROUNDING = 1e-9
+_WITHOUT = ("dispatch", "oracle", "limits")
+
+
+@dataclass(frozen=True, slots=True)
+class RelayReading:
+    """One node: what the daemon keeps, what the relay says, and whether both are as they must.
+
+    `relays` is Q_long / 10 in the relay's own books, which lies between `lowest` and `highest` if
+    ours is right. `zeros`: scores derived for silent members, whom no row names.
+    """
+
+    name: str
+    node: Address
+    status: str
+    long_term: float
+    lowest: float
+    highest: float
+    relays: float
+    reliability: float
+    zeros: int
+    equal: bool
+    audit: str
+
+    @property
+    def is_within_bound(self) -> bool:
+        """Whether the relay's own Q_long is ours, but for what rows cannot tell."""
+        return self.lowest - _ROUNDING <= self.relays <= self.highest + _ROUNDING
+
+
+@dataclass(frozen=True, slots=True)
+class RelaySummary:
+    """The whole show in figures; `faults` empty means that everything holds."""
+
+    rows: int
+    blocks: int
+    nodes: list[RelayReading]
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not self.faults
+
+    def to_json(self) -> str:
+        """Write it for programs."""
+        return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
+
+
+@dataclass(slots=True)
+class RelayShow:
+    """A running show; `play` it once, then ask how it ends."""
+
+    network: StakedChain
+    history: RelayHistory
+    url: str
+    store: Store
+    screen: Screen
+    options: ShowOptions
+
+    def play(self, running: Daemon) -> None:
+        """Mine a block a second until the daemon has folded every row.
+
+        Raises:
+            FatalError: the daemon has ended, or does not come to it, or the user broke it off.
+        """
+        until = time.monotonic() + _SECONDS + _SETTLE_SECONDS + _PATIENCE_SECONDS
+        folded = -1
+        while folded < len(self.history.rows) and time.monotonic() < until:
+            self.network.mine()
+            running.check()
+            refuse_ended(self.options.stop)
+            if (now := self._folded()) != folded:
+                folded = now
+                self.screen.say(f"{folded} of the relay's rows are folded")
+            # The chain's clock is the wall's: nothing else is waited for here.
+            self.options.stop.wait(1.0)
+
+    def end(self) -> RelaySummary:
+        """Compare what the daemon keeps with the rows, and the rows with the relay's figures."""
+        with closing(RelayWatch.of(self.url, 15, 1000, WatchClock())) as watch:
+            watch.watch(2, _POLL_SECONDS)
+            with self.store.reading() as uow:
+                told = {node.address: node for node in uow.nodes.all()}
+                seen = [(row.id, row.hash, row.time or 0) for row in uow.feed.settled()]
+            watch.believe(seen)
+            rows = [watch.rows[number] for number in sorted(watch.rows)]
+            times = dict(watch.times)
+            found = {one.node: one for one in audited(watch).nodes}
+        own = compute_figures_from_rows(rows, times).nodes
+        nodes = []
+        for address, one in self.history.cast.items():
+            audit, kept = found[address], told.get(address)
+            equal = kept is not None and self._is_as_said(kept, own[address])
+            lowest, highest = own[address].long_term_bounds()
+            nodes.append(
+                RelayReading(
+                    name=one.name,
+                    node=address,
+                    status="unknown" if kept is None else status_of(kept),
+                    long_term=own[address].long_term(),
+                    lowest=lowest,
+                    highest=highest,
+                    relays=self.history.books[address].marks[-1].long_term,
+                    reliability=0.0 if kept is None else self._health(kept),
+                    zeros=audit.zeros,
+                    equal=equal,
+                    audit=audit.verdict.value,
+                )
+            )
+        faults = [f"{one.name}: not as the relay's rows say" for one in nodes if not one.equal]
+        faults += [
+            f"{one.name}: the relay's Q_long {one.relays:.4f} is not between "
+            f"{one.lowest:.4f} and {one.highest:.4f}"
+            for one in nodes
+            if not one.is_within_bound
+        ]
+        faults += [
+            f"{one.name}: the audit says {one.audit}"
+            for one in nodes
+            if one.audit == Verdict.DIFFERS.value
+        ]
+        if not any(one.audit == Verdict.AGREES.value for one in nodes):
+            faults.append("the audit could prove nothing")
+        head = int(self.network.chain.ask("eth_blockNumber"), 16)
+        return RelaySummary(len(rows), head, nodes, faults)
+
+    def _is_as_said(self, kept: Node, said: OwnNode) -> bool:
+        """Tell whether the daemon has a node as rows and chain have it, H by the relay's books."""
+        stakes = {self.network.nodes[one.name]: one.stake for one in self.network.cast}
+        theirs = self.history.books[kept.address].marks[-1].health_at(self._now())
+        return (
+            list(kept.pool) == list(said.state.pool)
+            and status_of(kept) == status_of(said.state)
+            and kept.stake == stakes[kept.address]
+            and abs(self._health(kept) - theirs) <= _HEALTH_SLACK
+        )
+
+    def _health(self, kept: Node) -> float:
+        return reliability_at(kept, int(self._now()), RELAY) / UNIT
+
+    def _now(self) -> float:
+        return time.clock_gettime(time.CLOCK_REALTIME)
+
+    def _folded(self) -> int:
+        with self.store.reading() as uow:
+            return uow.feed.counts()[0]
+
+
+@contextmanager
+def relay_show(screen: Screen, options: ShowOptions) -> Iterator[tuple[RelayShow, Daemon]]:
+    """Set everything up: chain, stakes, relay, database, daemon. All of it goes when it ends.
+
+    Raises:
+        InputError: a port in use, or the chain cannot be installed.
+        FatalError: it was told to end before all was there.
+    """
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
+        screen.say("starting a local EVM chain (Anvil)")
+        begun = int(time.clock_gettime(time.CLOCK_REALTIME)) - 5
+        at = opened.enter_context(anvil(port=options.port, accounts=ACCOUNTS, start_time=begun))
+        chain = LocalChain(at)
+        opened.callback(chain.close)
+        network = staked_chain(chain, begun)
+        screen.say(f"deployed a stand-in of NodeStaking: {network.staking}; the nodes have staked")
+        history = generated(_plan(network))
+        relay = StandInRelay(history, lambda: time.clock_gettime(time.CLOCK_REALTIME))
+        url = opened.enter_context(serving_relay(relay))
+        screen.say(f"serving a stand-in of the relay: {url}, {len(history.rows)} rows to come")
+        path = folder / "demo.toml"
+        write_configuration(path, _settings(network, url, folder), _WITHOUT)
+        store = Store.open(load(path).database.url, create=True)
+        opened.callback(store.close)
+        refuse_ended(options.stop)
+        screen.say("starting the daemon: qos-oracle run")
+        running = opened.enter_context(daemon(path, folder / "daemon.log", options.program, ()))
+        yield RelayShow(network, history, url, store, screen, options), running
+
+
+def _plan(network: StakedChain) -> TrafficPlan:
+    return TrafficPlan(
+        seed=_SEED,
+        start=int(time.clock_gettime(time.CLOCK_REALTIME)) + 1,
+        seconds=_SECONDS,
+        gap_seconds=4.0,
+        cast=network.cast,
+        time_scale=_TIME_SCALE,
+        at=network.nodes,
+    )
+
+
+def _settings(network: StakedChain, relay: str, folder: Path) -> dict[str, dict[str, object]]:
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {"endpoints": [network.chain.url], "poll_seconds": 0.5, "finality_depth": 2},
+        "network": {
+            "profile": "crynux-staking",
+            "contracts": {CONTRACT: network.staking},
+            "options": {"credits": True},
+        },
+        "feed": {"url": relay, "settle_seconds": _SETTLE_SECONDS, "poll_seconds": 0.5},
+        "rules": {"set": "relay"},
+        "web": {"port": free_port()},
+    }

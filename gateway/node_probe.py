@@ -1,0 +1,61 @@
+"""Asks a node by JSON-RPC which chain it serves and how high it is.
+
+A probe never counts as an outcome (docs/explanation/gateway.md#checks).
+"""
+
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from gateway.node_checks import ProbeAnswer
+from oracle.errors import OracleError
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.rpc_errors import RpcError
+
+# What is asked for is a number each.
+_MOST_BYTES = 64 * 1024
+_NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_MOST = 2**63
+
+
+class NodeProbe:
+    """The nodes of one chain, by their names; `timeout_seconds` is for an answer to begin.
+
+    Raises:
+        InputError: one of the addresses is none.
+    """
+
+    def __init__(self, urls: Mapping[str, str], timeout_seconds: float, most_at_once: int) -> None:
+        self._clients = {
+            node: JsonRpcClient(url, timeout_seconds=timeout_seconds, max_bytes=_MOST_BYTES)
+            for node, url in urls.items()
+        }
+        self._pool = ThreadPoolExecutor(most_at_once, thread_name_prefix="probe")
+
+    def ask(self) -> dict[str, ProbeAnswer]:
+        """Ask all nodes, many at once, each once."""
+        answers = self._pool.map(_answer, self._clients.values())
+        return dict(zip(self._clients, answers, strict=True))
+
+    def close(self) -> None:
+        """Let the connections go; what is under way ends by itself."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for client in self._clients.values():
+            client.close()
+
+
+def _answer(client: JsonRpcClient) -> ProbeAnswer:
+    try:
+        chain_id = _number(client.call("eth_chainId", [], str))
+        return ProbeAnswer(chain_id, _number(client.call("eth_blockNumber", [], str)))
+    except RpcError as error:
+        return ProbeAnswer(fault=f"probe_{error.kind.value}")
+    except OracleError:
+        return ProbeAnswer(fault="probe_failed")
+
+
+def _number(said: str | None) -> int | None:
+    if said is None or _NUMBER.fullmatch(said) is None:
+        return None
+    number = int(said, 16)
+    return number if number < _MOST else None

@@ -1,0 +1,77 @@
+"""Plays many closed loops, each in a process of its own where there are several to use."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+from typing_extensions import override
+
+from lab.backtest.system_columns import SystemColumn
+from lab.backtest.worker_pool import without_interrupts
+from lab.closed_loop.closed_loop import play
+from lab.closed_loop.loop_plan import Cast, LoopPlan
+from lab.closed_loop.loop_result import LoopResult
+from oracle.errors import FatalError
+
+
+class LoopJob:
+    """One loop to be played: its system, its plan, and what makes its cast.
+
+    Two are equal where all of that is; `cast` must be one that can be sent to another process.
+    """
+
+    __slots__ = ("_key", "cast", "column", "plan")
+
+    def __init__(
+        self, column: SystemColumn, plan: LoopPlan, cast: Callable[[LoopPlan], Cast]
+    ) -> None:
+        self.column, self.plan, self.cast = column, plan, cast
+        self._key = (column.name, plan, cast)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LoopJob) and self._key == other._key
+
+
+def play_all(
+    jobs: Sequence[LoopJob], processes: int, told: Callable[[int, int], None] = lambda *_: None
+) -> list[LoopResult]:
+    """Play every loop; the results stand in the order of the jobs, and know of no processes.
+
+    `told` hears after each how many are done, and how many there are.
+
+    Raises:
+        ValueError: a system that cannot be played.
+        FatalError: a process ended before its work was done.
+    """
+    results = []
+    if processes <= 1 or len(jobs) <= 1:
+        for job in jobs:
+            results.append(_played(job))
+            told(len(results), len(jobs))
+        return results
+    context = get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(jobs)), context) as pool:
+        with without_interrupts():
+            running = [pool.submit(_played, job) for job in jobs]
+        try:
+            for each in running:
+                results.append(each.result())
+                told(len(results), len(jobs))
+        except BrokenProcessPool:
+            raise FatalError(
+                "a process ended before its work was done, perhaps for want of memory: "
+                "--jobs 1 needs the least"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return results
+
+
+def _played(job: LoopJob) -> LoopResult:
+    return play(job.column, job.plan, job.cast(job.plan))

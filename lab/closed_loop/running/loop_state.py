@@ -1,0 +1,119 @@
+"""All that a closed loop holds while it runs: network, agenda, players, money, counts."""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from lab.backtest.intervals import Exclusions
+from lab.closed_loop.economics import Economics, Gas
+from lab.closed_loop.loop_plan import LoopPlan
+from lab.closed_loop.players import AppOrder, LoopNode, LoopTask
+from lab.closed_loop.running.agenda import Agenda
+from lab.closed_loop.running.folded_network import FoldedNetwork
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.state.node import Membership
+
+# When every loop begins, in block time.
+BEGIN = 1_800_000_000
+
+
+@dataclass(slots=True)
+class Money:
+    """What one owner took in and spent, in gwei."""
+
+    earned: int = 0
+    paid: int = 0
+    tolls: int = 0
+    gas: int = 0
+    computing: int = 0
+    hosting: int = 0
+    slashed: int = 0
+
+    @property
+    def spent(self) -> int:
+        """Return everything that went out."""
+        return self.paid + self.tolls + self.gas + self.computing + self.hosting + self.slashed
+
+    @property
+    def profit(self) -> int:
+        """Return what is left, below 0 where there is less than nothing."""
+        return self.earned - self.spent
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened, in numbers. Orders are those of honest applications.
+
+    `kicked` and `slashed`: nodes by owner and kind. `held`: kickouts that waited for a person.
+    `wasted`: starts on nodes that had stopped for good. `anomalies`: of the fold.
+    """
+
+    tasks: int = 0
+    orders: int = 0
+    failed: int = 0
+    lies: int = 0
+    wasted: int = 0
+    anomalies: int = 0
+    kicked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    slashed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    held: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class LoopState:
+    """A closed loop as it stands.
+
+    `queue`: tasks without a node, oldest first. `contests`: groups whose minority says that the
+    majority lies. `touched`: orders a task of which has just ended; `done`: those just judged.
+    `is_stirred`: somebody may be free for what waits.
+    """
+
+    plan: LoopPlan
+    network: FoldedNetwork
+    agenda: Agenda
+    exclusions: Exclusions
+    nodes: dict[Address, LoopNode] = field(default_factory=dict)
+    everybody: list[LoopNode] = field(default_factory=list)
+    queue: deque[LoopTask] = field(default_factory=deque)
+    contests: list[AppOrder] = field(default_factory=list)
+    touched: list[AppOrder] = field(default_factory=list)
+    done: list[AppOrder] = field(default_factory=list)
+    creators: dict[TaskKey, Address] = field(default_factory=dict)
+    cards: Counter[int] = field(default_factory=Counter)
+    money_of: dict[str, Money] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    addresses: int = 0
+    orders: int = 0
+    is_stirred: bool = False
+    is_over: bool = False
+
+    @property
+    def now(self) -> int:
+        """Return the block time."""
+        return self.network.time
+
+    @property
+    def economics(self) -> Economics:
+        """Return the network's numbers."""
+        return self.plan.economics
+
+    def money(self, owner: str) -> Money:
+        """Return what an owner has taken in and spent so far."""
+        return self.money_of.setdefault(owner, Money())
+
+    def pay_gas(self, owner: str, deed: Gas) -> None:
+        """Let somebody send something."""
+        self.money(owner).gas += self.economics.gas(deed)
+
+    def new_address(self) -> Address:
+        """Return an address that nobody has."""
+        self.addresses += 1
+        # Spread, so that the order of addresses says nothing of when one came.
+        return Address(f"0x{self.addresses * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
+
+    def is_member(self, node: LoopNode) -> bool:
+        """Tell whether a node is there."""
+        return self.network.node(node.address).membership is Membership.MEMBER
+
+    def is_due(self, node: LoopNode) -> bool:
+        """Tell whether a node's kickout is due."""
+        return self.network.node(node.address).kickout_due_since is not None

@@ -1,0 +1,131 @@
+"""`attack`: what known ways to cheat would gain under a rule set, in a network that feeds back."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lab.attack.attack import AttackPlan, Finding, find
+from lab.attack.strategies import STRATEGIES, Strategy, strategy_named
+from lab.backtest.system_columns import SystemColumn
+from lab.closed_loop.closed_loop import refuse_unplayable
+from lab.commands.attack_json import findings_answer
+from lab.commands.attack_tables import print_findings
+from lab.commands.backtest_files import PageFile
+from lab.commands.compared_systems import (
+    ChangesOption,
+    HtmlOption,
+    JobsOption,
+    RulesOption,
+    columns_asked,
+    progress,
+)
+from lab.commands.loop_options import (
+    NetworkOption,
+    NodesOption,
+    RunsOption,
+    TasksOption,
+    loop_plan,
+    processes,
+)
+from lab.page.attack_page import attack_page
+from oracle.cli.options import JsonOption, print_json
+from oracle.errors import InputError
+
+_EXAMPLE = (
+    "Example: qos-oracle attack --rules seed --html attack.html    "
+    "Another: qos-oracle attack --rules relay --strategy silent --network tolls=false --json"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Put `attack` on the command line."""
+    app.command(epilog=_EXAMPLE)(attack)
+
+
+def attack(  # noqa: PLR0913 - a command line's options are its parameters
+    *,
+    rules: RulesOption = None,
+    changes: ChangesOption = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help=f"Play this one; may be given again. Default: all. There are "
+            f"{', '.join(each.name for each in STRATEGIES)}.",
+        ),
+    ] = None,
+    network: NetworkOption = None,
+    nodes: NodesOption = None,
+    tasks: TasksOption = None,
+    runs: RunsOption = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Which chance is played.")
+    ] = 0,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", min=0, metavar="PERCENT", help="How much a strategy may gain or harm."
+        ),
+    ] = 10,
+    jobs: JobsOption = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play known ways to cheat under rule sets, each beside an honest baseline.
+
+    A simulated network: the policy's own draws decide who gets the next task, the real fold
+    scores. It needs no configuration, asks nothing and changes nothing. The same options and seed
+    give the same bytes. Exit code 1: a strategy gains or harms more than the limit, and it is not
+    known.
+    """
+    columns = _columns(rules or [], changes or [])
+    plan = AttackPlan(
+        loop=loop_plan(nodes, tasks, seed, network),
+        strategies=_strategies(strategy),
+        runs=runs,
+        limit=limit,
+        jobs=processes(jobs),
+    )
+    with PageFile.opened(html) as page:
+        with progress("playing") as told:
+            findings = find(columns, plan, lambda done, total: told("playing", done, total))
+        if page is not None:
+            page.write(attack_page(findings, plan))
+    if as_json:
+        print_json(findings_answer(findings, plan))
+    else:
+        print_findings(findings, plan)
+    if html is not None:
+        typer.echo(f"wrote {html}", err=True)
+    _leave(findings, limit)
+
+
+def _columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
+    if not rules:
+        raise InputError("nothing to attack: name a system by --rules")
+    columns, notes = columns_asked(rules, changes, None)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    try:
+        for column in columns:
+            refuse_unplayable(column)
+    except ValueError as error:
+        raise InputError(f"--rules: {error}") from None
+    return columns
+
+
+def _strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
+    if not names:
+        return STRATEGIES
+    try:
+        return [strategy_named(name) for name in dict.fromkeys(names)]
+    except ValueError as error:
+        raise InputError(f"--strategy: {error}") from None
+
+
+def _leave(findings: Sequence[Finding], limit: int) -> None:
+    """Leave with exit code 1 where something was found that nobody has accepted."""
+    if any(finding.open_faults(limit) for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,212 @@
+"""`backtest`: what another system, or other numbers, would have made of a history."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.backtest.backtest import MOST_DRAWS, BacktestPlan, compare, compare_kept
+from lab.backtest.comparison import Comparison
+from lab.backtest.system_columns import SystemColumn
+from lab.closed_loop.rule_measures import MEASURES
+from lab.closed_loop.rule_search import ComparisonPlan
+from lab.commands.backtest_files import PageFile
+from lab.commands.backtest_json import comparison_answer
+from lab.commands.backtest_tables import print_comparison
+from lab.commands.closed_loop_backtest import (
+    SearchOptions,
+    in_loop,
+    refuse_history_options,
+)
+from lab.commands.compared_systems import (
+    ChangesOption,
+    HtmlOption,
+    JobsOption,
+    RulesOption,
+    columns_asked,
+    progress,
+)
+from lab.commands.loop_options import (
+    NetworkOption,
+    NodesOption,
+    RunsOption,
+    TasksOption,
+    loop_plan,
+    processes,
+)
+from lab.page.page import page_of
+from oracle.cli.event_files import lines_of
+from oracle.cli.inspect.parquet_command import exported_history
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.system_options import EventsOption
+from oracle.domain.blocks import BlockRange
+from oracle.domain.events.jsonl import NotInOrderError, events_in_order, parse_events
+from oracle.domain.events.network_events import DomainEvent
+from oracle.errors import InputError
+from oracle.indexer.stored_events import stored_events
+
+_EXAMPLE = (
+    "Example: qos-oracle backtest --rules seed --rules relay --html backtest.html    "
+    'Another: qos-oracle backtest --rules seed --rules "seed weight_floor=0.03" --json'
+)
+# Moments at which the page's lines have a point.
+_INSTANTS = 97
+
+
+def register(app: typer.Typer) -> None:
+    """Put `backtest` on the command line."""
+    app.command(epilog=_EXAMPLE)(backtest)
+
+
+def backtest(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    rules: RulesOption = None,
+    changes: ChangesOption = None,
+    grid: Annotated[
+        Path | None,
+        typer.Option("--grid", metavar="FILE", help="A file of values to try, every combination."),
+    ] = None,
+    first: Annotated[
+        int,
+        typer.Option(
+            "--from", min=0, metavar="N", help="Count from this block on; all before is folded."
+        ),
+    ] = 0,
+    last: Annotated[
+        int | None,
+        typer.Option("--to", min=0, metavar="N", help="Up to this block; default: to the last."),
+    ] = None,
+    events: EventsOption = None,
+    draws: Annotated[
+        int,
+        typer.Option(
+            "--draws",
+            min=0,
+            metavar="N",
+            help="Starts of tasks to ask the policies about: of more, a sample.",
+        ),
+    ] = MOST_DRAWS,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Which sample that is.")
+    ] = 0,
+    closed_loop: Annotated[
+        bool,
+        typer.Option(
+            "--closed-loop",
+            help="Take no history: play a network in which each system's own draws decide who "
+            "gets the next task.",
+        ),
+    ] = False,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--search",
+            metavar="KEY=V1,V2,…",
+            help="In a closed loop, look for better numbers of one system: try these of a rule; "
+            "may be given again.",
+        ),
+    ] = None,
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--goal",
+            metavar="MEASURE[=WEIGHT],…",
+            help=f"What --search makes small: {', '.join(MEASURES)}.",
+        ),
+    ] = "failures,wrongful,dead",
+    network: NetworkOption = None,
+    nodes: NodesOption = None,
+    tasks: TasksOption = None,
+    runs: RunsOption = 1,
+    jobs: JobsOption = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fold a history anew under several systems and compare what comes of it.
+
+    Takes the logs that are stored, or a file of events and then no configuration; asks nothing
+    of the chain, and changes nothing. With --closed-loop it takes no history at all.
+    """
+    if search and not closed_loop:
+        raise InputError("--search: only a --closed-loop can be searched")
+    columns, notes = columns_asked(rules or [], changes or [], grid)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    if closed_loop:
+        history = {"--events": events, "--from": first, "--to": last, "--html": html}
+        refuse_history_options([name for name, value in history.items() if value])
+        plan = ComparisonPlan(loop_plan(nodes, tasks, seed, network), runs, processes(jobs))
+        asked = SearchOptions(search or [], goal, is_changed=bool(changes or grid))
+        in_loop(columns, rules or [], asked, plan, as_json=as_json)
+        return
+    wanted = BacktestPlan(
+        first=first,
+        last=last,
+        draws=draws,
+        seed=seed,
+        instants=_INSTANTS if html else 0,
+        jobs=min(processes(jobs), len(columns)),
+    )
+    with PageFile.opened(html) as page:
+        compared = _compared(events, config, columns, wanted)
+        if page is not None:
+            options = _asked(wanted, events, changes or [], grid)
+            page.write(page_of(compared, [*options, *(("note", note) for note in notes)]))
+    if as_json:
+        print_json(comparison_answer(compared, notes))
+    else:
+        print_comparison(compared)
+    if html is not None:
+        typer.echo(f"wrote {html}", err=True)
+
+
+def _compared(
+    events: str | None, config: Path, columns: Sequence[SystemColumn], wanted: BacktestPlan
+) -> Comparison:
+    if events is not None and Path(events).is_dir():
+        history = exported_history(Path(events), wanted.first, wanted.last)
+        with progress("reading") as told:
+            return compare_kept(history, columns, wanted, told)
+    if events is not None and Path(events).is_file():
+        # A file in order is never in memory as a whole.
+        with suppress(NotInOrderError), lines_of(events) as lines, progress("reading") as told:
+            return compare(events_in_order(lines), columns, wanted, told)
+    with _events(events, config, wanted) as said, progress("reading") as told:
+        return compare(said, columns, wanted, told)
+
+
+@contextmanager
+def _events(
+    file: str | None, config: Path, wanted: BacktestPlan
+) -> Iterator[Iterator[DomainEvent]]:
+    """Hand out the events of a file, or those that the stored logs say."""
+    if file is not None:
+        with lines_of(file) as lines:
+            # An iterator alone: when it has been read, the events need no more memory.
+            yield iter(parse_events(lines))
+        return
+    with open_app(config) as app, app.store.reading() as uow:
+        cursor = uow.cursor.get()
+        if cursor is None:
+            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+        last = cursor.number if wanted.last is None else min(wanted.last, cursor.number)
+        yield stored_events(uow, app.reader, BlockRange(0, last))
+
+
+def _asked(
+    wanted: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
+) -> list[tuple[str, str]]:
+    """Return the options that a page names: those that decide what it shows."""
+    last = "the last block" if wanted.last is None else str(wanted.last)
+    return [
+        ("--events", events or "the stored logs"),
+        ("--from", str(wanted.first)),
+        ("--to", last),
+        ("--set", ", ".join(changes) or "nothing"),
+        ("--grid", "none" if grid is None else str(grid)),
+        ("--draws", str(wanted.draws)),
+        ("--seed", str(wanted.seed)),
+    ]

@@ -1,0 +1,134 @@
+"""What `backtest --json` prints; docs/how-to/backtest.md says what each key means."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lab.backtest.comparison import Comparison, SystemResult
+from lab.backtest.results import DueInterval, ExclusionInterval, NodeEnd
+from oracle.domain.events.jsonl_fields import wire_int
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.ids import Address
+
+Answer = dict[str, Any]
+
+
+def comparison_answer(compared: Comparison, notes: Sequence[str]) -> Answer:
+    """Return everything about a comparison; `notes`: what a user should hear about it."""
+    sides = compared.sides
+    return {
+        "history": _history(compared),
+        "systems": [_system(side) for side in sides],
+        "rank_correlation": {
+            one.column.name: {
+                other.column.name: _fraction(compared.correlation(one, other)) for other in sides
+            }
+            for one in sides
+        },
+        "nodes": [_node(end, sides) for end in sides[0].measured.nodes],
+        "kicks": [
+            {
+                "node": kick.node,
+                "block": wire_int(kick.block),
+                "time": wire_int(kick.time),
+                "due": {
+                    side.column.name: side.measured.kicks[place].due
+                    for side in sides
+                    if side.column.has_rules
+                },
+            }
+            for place, kick in enumerate(sides[0].measured.kicks)
+        ],
+        "notes": list(notes),
+    }
+
+
+def _fraction(units: int | None) -> str | None:
+    if units is None:
+        return None
+    return f"-{decimal_text(-units)}" if units < 0 else decimal_text(units)
+
+
+def _history(compared: Comparison) -> Answer:
+    history, first = compared.history, compared.sides[0]
+    return {
+        "first_block": wire_int(history.first_block),
+        "last_block": wire_int(history.last_block),
+        "from_time": wire_int(history.from_time),
+        "to_time": wire_int(history.to_time),
+        "events": history.events,
+        "events_before": history.folded - history.events,
+        "tasks_started": first.started,
+        "starts_judged": compared.judged,
+        "gini": _fraction(first.gini_actual),
+    }
+
+
+def _system(side: SystemResult) -> Answer:
+    column, spread, sums = side.column, side.measured.spread, side.exclusion
+    answer: Answer = {
+        "name": column.name,
+        "rules": json.loads(column.rules.to_json()) if column.has_rules else None,
+        "policy": column.policy,
+        "parameters": column.parameters or None,
+        "changes": dict(column.changes),
+        "starts_unplaced": spread.unplaced,
+        "gini": _fraction(side.gini_expected),
+        "exclusion": None,
+        "intervals": None,
+        "kickouts": None,
+    }
+    if column.has_rules:
+        answer["exclusion"] = {
+            "nodes": sums.nodes,
+            "intervals": sums.intervals,
+            "total_seconds": wire_int(sums.total),
+            "longest_seconds": wire_int(sums.longest),
+        }
+        answer["intervals"] = [_interval(interval) for interval in side.measured.intervals]
+        answer["kickouts"] = [_kickout(due) for due in side.measured.kickouts]
+    return answer
+
+
+def _interval(interval: ExclusionInterval) -> Answer:
+    return {
+        "node": interval.node,
+        "block": wire_int(interval.block),
+        "since": wire_int(interval.since),
+        "until": wire_int(interval.until),
+        "seconds": wire_int(interval.seconds),
+        "began_before": interval.began_before,
+    }
+
+
+def _kickout(due: DueInterval) -> Answer:
+    return {
+        "node": due.node,
+        "block": wire_int(due.block),
+        "time": wire_int(due.time),
+        "closed_block": wire_int(due.closed_block),
+        "closed_time": wire_int(due.closed_time),
+        "kicked_block": wire_int(due.kicked_block),
+        "kicked_time": wire_int(due.kicked_time),
+        "began_before": due.began_before,
+    }
+
+
+def _node(end: NodeEnd, sides: Sequence[SystemResult]) -> Answer:
+    return {
+        "node": end.node,
+        "status": end.status,
+        "gpu_name": end.gpu_name,
+        "gpu_vram": end.gpu_vram,
+        "final_ranks": {side.column.name: _final_rank(side, end.node) for side in sides},
+        "tasks": sides[0].actual(end.node),
+        "share": _fraction(sides[0].actual_share(end.node)),
+        "shares": {side.column.name: _fraction(side.expected_share(end.node)) for side in sides},
+    }
+
+
+def _final_rank(side: SystemResult, node: Address) -> Answer | None:
+    final = side.final_ranks.get(node)
+    if final is None:
+        return None
+    return {"score": _fraction(final.score), "rank": final.rank}

@@ -1,0 +1,68 @@
+"""How long a closed loop runs, and in what network: options that its commands share."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lab.closed_loop.economics import Economics
+from lab.closed_loop.loop_plan import LoopPlan
+from oracle.cli.system_options import pairs_of
+from oracle.daemon.config.processors import usable_processors
+from oracle.errors import InputError
+
+NodesOption = Annotated[
+    int | None, typer.Option("--nodes", metavar="N", help="Honest nodes in the network.")
+]
+TasksOption = Annotated[
+    int | None,
+    typer.Option("--tasks", metavar="N", help="Tasks of honest applications in each loop."),
+]
+RunsOption = Annotated[
+    int,
+    typer.Option(
+        "--runs",
+        min=1,
+        max=100,
+        metavar="N",
+        help="Loops of each, with seeds one after the other.",
+    ),
+]
+NetworkOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network",
+        metavar="KEY=VALUE",
+        help="Change a number of the network, such as tolls=false; may be given again.",
+    ),
+]
+
+
+def loop_plan(
+    nodes: int | None, tasks: int | None, seed: int, network: Sequence[str] | None
+) -> LoopPlan:
+    """Return the plan that options ask for; what they leave out is as it is by default.
+
+    Raises:
+        InputError: a number outside of what it means, or no such number of the network.
+    """
+    usual = LoopPlan()
+    changes = pairs_of("--network", network)
+    try:
+        economics = Economics().changed(changes)
+    except ValueError as error:
+        raise InputError(f"--network: {error}") from None
+    try:
+        return LoopPlan(
+            nodes=usual.nodes if nodes is None else nodes,
+            tasks=usual.tasks if tasks is None else tasks,
+            seed=seed,
+            economics=economics,
+        )
+    except ValueError as error:
+        raise InputError(f"--{error}") from None
+
+
+def processes(wanted: int | None) -> int:
+    """Return how many processes there may be."""
+    return wanted or usable_processors()
