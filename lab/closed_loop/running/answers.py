@@ -3,14 +3,9 @@
 from lab.closed_loop.economics import Gas
 from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
 from lab.closed_loop.running import endings
-from lab.closed_loop.running.judgement import judge
-from lab.closed_loop.running.loop_state import BEGIN, LoopState
-from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
-from lab.closed_loop.economics import Gas
-from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
-from lab.closed_loop.running import endings
 from lab.closed_loop.running.judgement import judge_order
 from lab.closed_loop.running.loop_state import BEGIN, LoopState
+from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 
 # How long a creator takes to judge, in seconds.
 _JUDGES_IN = 2
