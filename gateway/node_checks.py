@@ -97,7 +97,7 @@ class NodeChecks:
             self.nodes[node] = _passed(state, _fault(answer, late.get(Address(node)), rules))
         return [node for node in answers if now < self.nodes[node].sync_until]
 
-    def is_staked(self, node: str) -> bool | None:
+    def stake_state(self, node: str) -> bool | None:
         """Tell whether a node is staked; None: it is not known."""
         return None if self.members is None else node in self.members
 
@@ -109,7 +109,7 @@ class NodeChecks:
     def why_out(self, node: str, now: int) -> str | None:
         """Return why a node is no candidate; None: it is one."""
         state = self.nodes.get(node, CheckedNode())
-        if self.rules.needs_stake and not self.is_staked(node):
+        if self.rules.needs_stake and not self.stake_state(node):
             return _STAKE_UNKNOWN if self.members is None else _NOT_STAKED
         if state.fault is not None:
             return state.fault

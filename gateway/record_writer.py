@@ -138,7 +138,7 @@ class RecordWriter:
 
         A database that is away is tried again later; what waits is kept meanwhile.
         """
-        while self._write_some():
+        while self._write_batch():
             pass
 
     def _run(self) -> None:
@@ -157,7 +157,7 @@ class RecordWriter:
             self._give_up(f"{self.failure}: {type(error).__name__}: {error}")
             raise
 
-    def _write_some(self) -> bool:
+    def _write_batch(self) -> bool:
         """Write one transaction; tell whether there is more that can be written now."""
         with self._lock:
             size = min(len(self._outcomes), _MOST_ROWS)

@@ -78,7 +78,7 @@ class GatewayCalls:
                 node: {
                     "passed": checks.why_out(node, now) is None,
                     "reason": checks.why_out(node, now),
-                    "staked": checks.is_staked(node),
+                    "staked": checks.stake_state(node),
                     "chain_id": state.chain_id,
                     "height": state.height,
                     "best": state.best,

@@ -128,7 +128,7 @@ class Kickouts:
             else:
                 self._close(change, event)
 
-    def note_kick(self, event: NodeKickedOut) -> None:
+    def record_kickout(self, event: NodeKickedOut) -> None:
         """Record a kickout by the network, after the intervals of the same event."""
         was_due = event.node in self._due_before
         kick = NetworkKick(event.node, event.at.block, event.time, was_due)

@@ -115,7 +115,7 @@ class _Run:
         self.last = event
         self._note_changes(event)
         if isinstance(event, NodeKickedOut):
-            self.kickouts.note_kick(event)
+            self.kickouts.record_kickout(event)
         if self.follower is not None:
             self.follower.take(event)
 

@@ -26,6 +26,6 @@ class Chance:
         """Return a whole number from `low` to `high`, both included."""
         return low + self.below(high - low + 1)
 
-    def happens(self, per_million: int) -> bool:
+    def is_hit(self, per_million: int) -> bool:
         """Tell whether something of this probability happens."""
         return self.below(1_000_000) < per_million

@@ -91,7 +91,7 @@ def _granted(line: EndpointCaller, timelock: Address, since: int) -> set[RoleHol
         try:
             logs = line.ask("eth_getLogs", {**span, "address": timelock, "topics": [_GRANTED]})
         except CallRefusedError as error:
-            if first == last or error.asks_to_wait:
+            if first == last or error.is_rate_limited:
                 raise
             blocks = (last - first + 1) // 2
             continue

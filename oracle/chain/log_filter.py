@@ -53,7 +53,7 @@ class Filter:
             }
         ]
 
-    def passes(self, answer: LogResponse) -> bool:
+    def matches(self, answer: LogResponse) -> bool:
         """Tell whether a log, in whatever case it is written, is one that we ask for."""
         return (
             answer.address.lower() in self.addresses

@@ -221,7 +221,7 @@ class ChainSource:
         self._ahead.drop()
         self.tracker.fall_back(newest)
         self._outvoted.warn(endpoint, why)
-        self._endpoints.acquit_behind(endpoint)
+        self._endpoints.restore_endpoints_after_outvote(endpoint)
         self._endpoints.deprioritise(endpoint, "fork")
 
     def blame(self, endpoint: str, why: str) -> None:
@@ -238,7 +238,7 @@ class ChainSource:
         """Do not use it until it shows our final block of this height and hash."""
         self._ahead.drop()
         self.tracker.fall_back()
-        self._endpoints.acquit_behind(endpoint)
+        self._endpoints.restore_endpoints_after_outvote(endpoint)
         self._endpoints.quarantine(endpoint, why, Checkpoint(*final, "our database"))
 
     def convict(self, endpoint: str, why: str) -> None:

@@ -48,14 +48,14 @@ class HealthReporter:
     def start(self) -> None:
         """Report once, and from now on."""
         self._note_downtime()
-        self.look()
+        self.evaluate()
         threading.Thread(target=self._repeat, name="health", daemon=True).start()
 
     def _repeat(self) -> None:
         while not self._stop.wait(_LOOK_SECONDS):
-            self.look()
+            self.evaluate()
 
-    def look(self) -> None:
+    def evaluate(self) -> None:
         """Judge the daemon once, for metrics; store the result where it is new or old."""
         health = self.watch.health()
         disk = self.store.disk

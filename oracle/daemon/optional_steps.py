@@ -61,7 +61,7 @@ def _notify_job(app: App, ingest: IngestState, watch: DaemonHealth, *, is_daemon
         if is_daemon:
             report_health()
         # What is told is no line of the log each time: metrics count it.
-        return {} if notifier.turn(head, BACKGROUND_SECONDS if is_daemon else None) else None
+        return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 
     return Job("notify", _TURN_SECONDS, turn)
 

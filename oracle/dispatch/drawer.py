@@ -83,7 +83,7 @@ class _PoolAt:
         candidates = self.pool.candidates(one.task, self.time, taken) if self.explains else ()
         return Choice(self.pool.draw(one.task, self.time, seed, taken=taken), candidates)
 
-    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
         """Look through the free nodes alone.
 
         The pool would get ready for every kind of task that waits; creators invent thousands.

@@ -34,7 +34,7 @@ class PocketPool:
         candidates = self._candidates(one.task, taken)
         return Choice(draw(candidates, seed, 1), candidates if self.explains else ())
 
-    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
         """Look through the free nodes alone: whoever is left has a chance at least."""
         network = replace(self.network, taken=taken)
         return any(self.follower.why_out(node, one.task, network) is None for node in self.free)

@@ -72,7 +72,7 @@ class ProbeCall(_SystemTaskCall):
     @override
     def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
         state = probe_state_of(uow, self._context.settings, self._context.probing)
-        return [state is not None and state.is_wanted(one) for one in calls]
+        return [state is not None and state.is_probe_still_due(one) for one in calls]
 
 
 class EndProbeCall(_SystemTaskCall):

@@ -67,7 +67,7 @@ class ProbeState:
         spent = sum(probe_fees(_input(one)) for one in calls if _counts(one))
         return list(_affordable(found, (self.told.max_fee_wei - spent) // self.told.order.fee))
 
-    def is_wanted(self, call: Intent) -> bool:
+    def is_probe_still_due(self, call: Intent) -> bool:
         """Tell whether a system task that was asked for, and not sent, still makes sense."""
         window = open_window(self.uow, self.told, self.time)
         if window is None or call.request.period != window.number:

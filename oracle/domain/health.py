@@ -145,7 +145,7 @@ class HealthReport(NamedTuple):
         """Return the health with each finding once, in their order."""
         return cls(tuple(dict.fromkeys(findings)))
 
-    def joined(self, more: Iterable[HealthFinding]) -> "HealthReport":
+    def merge(self, more: Iterable[HealthFinding]) -> "HealthReport":
         """Return the health with findings of conditions that it has not found itself."""
         held = set(self.conditions)
         return HealthReport.of(
@@ -165,7 +165,7 @@ class HealthReport(NamedTuple):
         return max((one.severity for one in self.conditions), default=Severity.WELL)
 
     @property
-    def worst(self) -> Condition | None:
+    def worst_condition(self) -> Condition | None:
         """The first condition of the worst severity; None: nothing is wrong."""
         return max(self.conditions, key=lambda one: one.severity, default=None)
 
@@ -174,7 +174,7 @@ class HealthReport(NamedTuple):
         labels = ", ".join(one.label for one in self.conditions)
         return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
 
-    def answer(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return the health for programs."""
         return {
             "word": self.severity.name.lower(),

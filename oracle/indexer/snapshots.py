@@ -71,7 +71,7 @@ class SnapshotSource:
     min_scores: int
 
     @property
-    def made_by(self) -> bytes:
+    def snapshot_version(self) -> bytes:
         """Return the name under which snapshots are stored."""
         return snapshot_version(self.reader, self.rules, self.min_scores)
 
@@ -83,7 +83,7 @@ def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> Snapsh
         if cursor is None or cursor.final_number is None:
             return None
         final, remakes = min(cursor.final_number, cursor.number), uow.bookmarks.remakes()
-        before = uow.snapshots.newest_place(final, source.made_by)
+        before = uow.snapshots.newest_place(final, source.snapshot_version)
         first, logs = (0, 0) if before is None else (before[0] + 1, before[1])
         block = uow.logs.block_after(first, SNAPSHOT_LOGS)
         if block is None or block > final:
@@ -95,7 +95,7 @@ def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> Snapsh
         # A repair or a rewind may have come between: then the next turn makes it anew.
         if uow.bookmarks.remakes() != remakes:
             return None
-        uow.snapshots.save(StateSnapshot(block, logs, body), source.made_by)
+        uow.snapshots.save(StateSnapshot(block, logs, body), source.snapshot_version)
     return SnapshotMade(block, logs, len(body))
 
 

@@ -45,7 +45,7 @@ def hold_reason(
     is_live = kick is not None and kick.state is KickState.LIVE
     if evidence is None or is_live:
         return None
-    return evidence.spread.why_held(rules) or derived_zeros_reason(entries, rules)
+    return evidence.spread.hold_reason(rules) or derived_zeros_reason(entries, rules)
 
 
 def is_held(
@@ -54,4 +54,4 @@ def is_held(
     """Tell whether a person would have to propose a kickout on these scores."""
     creators = creators_at(uow, interval, entries)
     spread = spread_of(((creators.get(one.task), one.score) for one in entries), rules)
-    return (spread.why_held(rules) or derived_zeros_reason(entries, rules)) is not None
+    return (spread.hold_reason(rules) or derived_zeros_reason(entries, rules)) is not None

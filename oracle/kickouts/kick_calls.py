@@ -180,7 +180,7 @@ class _CallAgainst(_KickCall):
         if reason is not None:
             return Decision.end(IntentState.SUPERSEDED, reason)
         first = super().still_wanted(uow, call, heads, stage)
-        if not is_asked or not first.goes:
+        if not is_asked or not first.is_accepted:
             return first
         if heads.stalled:
             return Decision.wait_a_block(heads, ("stalled", "the chain stands still"))

@@ -41,7 +41,7 @@ class Delivery:
     # The notice that is on its way.
     _out: Notice | None = None
 
-    def turn(self, wait_seconds: float | None) -> bool:
+    def deliver_due(self, wait_seconds: float | None) -> bool:
         """Take what came of the message on its way, and send the next; tell whether it moved.
 
         `wait_seconds`: how long to wait for an answer; None: until it is there.
@@ -59,16 +59,16 @@ class Delivery:
         if ended is None:
             return False
         told, self._out = self._out, None
-        return self._note(told, ended)
+        return self._record_result(told, ended)
 
-    def _note(self, told: Notice, ended: "Future[None]") -> bool:
+    def _record_result(self, told: Notice, ended: "Future[None]") -> bool:
         """Write down that it was told, or when it is tried again; tell whether it was."""
         try:
             ended.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
             # An error of a library may hold the address, and what it has of tokens.
             reason = str(error) if isinstance(error, OracleError) else type(error).__name__
-            self._failed(told, reason)
+            self._record_failure(told, reason)
             return False
         with self.store.transaction() as uow:
             uow.notices.set_place(TargetPlace(self.target.name, told.seq))
@@ -76,7 +76,7 @@ class Delivery:
         notify_metrics.FAILED.labels(self.target.name).set(0)
         return True
 
-    def _failed(self, told: Notice, reason: str) -> None:
+    def _record_failure(self, told: Notice, reason: str) -> None:
         with self.store.transaction() as uow:
             place = _place_of(uow, self.target.name)
             tries = place.tries + 1
@@ -107,13 +107,13 @@ class Delivery:
 
     def _is_wanted(self, uow: UnitOfWork, notice: Notice) -> bool:
         """Tell whether it is to be told; of a fork, too, that took back what it was told."""
-        if self.target.choice.wants(notice):
+        if self.target.choice.matches(notice):
             return True
         return notice.kind == NoticeKind.REORG and bool(self._undone(uow, notice))
 
     def _undone(self, uow: UnitOfWork, fork: Notice) -> tuple[int, ...]:
         taken = uow.notices.undone_by(fork.seq, _MOST_UNDONE)
-        return tuple(one.seq for one in taken if self.target.choice.wants(one))
+        return tuple(one.seq for one in taken if self.target.choice.matches(one))
 
     def _message(self, uow: UnitOfWork, notice: Notice) -> Message:
         is_fork = notice.kind == NoticeKind.REORG

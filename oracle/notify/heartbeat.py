@@ -36,7 +36,7 @@ class Heartbeat:
             return
         self._next_at = now + self.every_seconds
         text = f"heartbeat: {health.text()}"
-        body = {"kind": "heartbeat", "time": time, "text": text, "health": health.answer()}
+        body = {"kind": "heartbeat", "time": time, "text": text, "health": health.to_dict()}
         message = Message("heartbeat", "heartbeat", text, body)
         self._call.begin(lambda: self.target.send(message), f"heartbeat {self.target.name}")
 

@@ -32,7 +32,7 @@ class Notifier:
         for one in self.targets:
             notify_metrics.first_zeros(one.name)
 
-    def turn(self, head: int | None, wait_seconds: float | None) -> bool:
+    def run_once(self, head: int | None, wait_seconds: float | None) -> bool:
         """Collect and send; tell whether there may be more to do at once.
 
         `head`: the newest block that is known, None: none is. `wait_seconds`: how long to wait
@@ -41,7 +41,7 @@ class Notifier:
         has_more = self._collect(head)
         for delivery in self._deliveries:
             times = 0
-            while times < _MOST_AT_ONCE and delivery.turn(wait_seconds):
+            while times < _MOST_AT_ONCE and delivery.deliver_due(wait_seconds):
                 times += 1
             has_more |= times == _MOST_AT_ONCE
         return has_more

@@ -31,7 +31,7 @@ class NoticeChoice:
     kinds: frozenset[str] = frozenset()
     nodes: frozenset[Address] = frozenset()
 
-    def wants(self, notice: Notice) -> bool:
+    def matches(self, notice: Notice) -> bool:
         """Tell whether a notice is for it; about a fork `Delivery` decides."""
         names = {notice.kind, str(notice.body.get("condition", notice.kind))}
         if self.kinds and not self.kinds & names:

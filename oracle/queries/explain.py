@@ -138,7 +138,7 @@ class Explanation:
     @property
     def held_reason(self) -> str | None:
         """Why a person would have to propose its kickout, were it due; None: nobody has to."""
-        return self.spread.why_held(self.rules) or derived_zeros_reason(self.scores, self.rules)
+        return self.spread.hold_reason(self.rules) or derived_zeros_reason(self.scores, self.rules)
 
     def creator_of(self, key: TaskKey) -> Address | None:
         """Return who ordered a task, as far as was known at the block."""

@@ -75,7 +75,7 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
             for one in strange
             if _block_signing(context, uow, one.time)
         ]
-        look.done(uow)
+        look.store_progress(uow)
     return _tell(context, told) if told else None
 
 

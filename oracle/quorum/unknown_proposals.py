@@ -65,7 +65,7 @@ class ProposalScan:
     fresh: Sequence[Proposal]
     seen: str | None
 
-    def done(self, uow: UnitOfWork) -> None:
+    def store_progress(self, uow: UnitOfWork) -> None:
         """Note that they were looked at."""
         if self.seen is not None:
             uow.bookmarks.set(_SEEN, self.seen)

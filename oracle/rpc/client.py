@@ -289,7 +289,7 @@ class JsonRpcClient:
             return self._wire.fault(method, ErrorKind.INVALID, f"{method}: one answer to a batch")
         refusal = from_fault(self.name, method, said)
         RPC_ERRORS.labels(method).inc()
-        if not refusal.asks_to_wait:
+        if not refusal.is_rate_limited:
             self._mixed_limit = 1
         return refusal
 

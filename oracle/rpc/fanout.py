@@ -67,7 +67,7 @@ class EndpointCaller:
             raise RpcError(self.name, ErrorKind.QUARANTINED, quarantined)
         return self._asked(asked)
 
-    def serves(self, chain_id: int) -> bool:
+    def supports(self, chain_id: int) -> bool:
         """Tell whether it is an endpoint of this chain; asked until it is, and after a silence.
 
         One that is quarantined is asked as well, for it may be for that; not who lied to us.
@@ -162,7 +162,7 @@ class PoolView:
         """
 
         def read(one: EndpointCaller) -> Endpoint:
-            one.serves(chain_id)
+            one.supports(chain_id)
             return one.endpoint
 
         return self._of([endpoint for _, endpoint in self.each(read)])
@@ -177,7 +177,7 @@ class PoolView:
         """
         for one in self.all:
             try:
-                is_ours = one.serves(chain_id)
+                is_ours = one.supports(chain_id)
             except TransientError:
                 continue
             if not is_ours:

@@ -239,7 +239,7 @@ class EndpointPool:
         """Prefer others for a while: its answers contradict themselves, or another one's."""
         endpoint = self._list.of(endpoint)
         metrics.INCONSISTENT.labels(endpoint.name, check).inc()
-        endpoint.status.ail(self.clock())
+        endpoint.status.mark_degraded(self.clock())
 
     def acquit(self, endpoints: Iterable[Endpoint]) -> None:
         """Take back what was held against them: nobody was any better."""
@@ -247,7 +247,7 @@ class EndpointPool:
             self._list.of(endpoint).status.acquit()
         self._list.count_usable()
 
-    def acquit_behind(self, outvoted: str) -> None:
+    def restore_endpoints_after_outvote(self, outvoted: str) -> None:
         """Prefer again the endpoints that were behind one that was outvoted."""
         self.acquit(one for one in self._list if one.name != outvoted and one.status.is_behind)
 
@@ -294,7 +294,7 @@ class EndpointPool:
         self._list.count_usable()
 
     def _failed(self, endpoint: Endpoint, error: RpcError) -> None:
-        if endpoint.status.failed(error, self.clock()):
+        if endpoint.status.record_failure(error, self.clock()):
             self.quarantine(endpoint, f"refused us again and again: {error.words}")
 
     def _compare_speed(self, endpoint: Endpoint) -> None:

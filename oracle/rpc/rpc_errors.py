@@ -101,7 +101,7 @@ class CallRefusedError(RpcError):
         self.data = data
 
     @property
-    def asks_to_wait(self) -> bool:
+    def is_rate_limited(self) -> bool:
         """It was asked too often."""
         is_by_code = self.code in _WAIT_CODES and not _OTHER_THAN_RATE.search(self.message)
         return is_by_code or kind_of(0, self.message) is ErrorKind.THROTTLED
@@ -112,7 +112,7 @@ class RevertError(CallRefusedError):
 
     @property
     @override
-    def asks_to_wait(self) -> bool:
+    def is_rate_limited(self) -> bool:
         return False
 
 

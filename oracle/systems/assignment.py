@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 class Pool(Protocol):
     """The nodes at the end of one block. `taken` are no candidates, whatever else they are."""
 
-    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
         """Tell whether there are candidates for all that start together."""
         ...
 
@@ -170,4 +170,4 @@ def _drawings(
 
 
 def _has_candidates(pool: Pool, one: InLine, taken: frozenset[Address]) -> bool:
-    return pool.suffices(one, one.out_of_reach(taken))
+    return pool.has_candidates(one, one.out_of_reach(taken))

@@ -77,14 +77,14 @@ def preflight_calls(
     signature: then it is a turn to its sending, and no longer.
     """
     said = _first_decisions(context, intents, heads, stage)
-    tried = [one for one in intents if said[one.id].goes]
+    tried = [one for one in intents if said[one.id].is_accepted]
     calls = [_trial(context, one, heads) for one in tried]
     results = preflight_all(context.lines(), calls, context.registry.refusal_of) if calls else []
     by_id = {one.id: result for one, result in zip(tried, results, strict=True)}
     for one in tried:
         count(one.request.kind, by_id[one.id])
     looks = [
-        Look(one, None if said[one.id].goes else said[one.id], by_id.get(one.id))
+        Look(one, None if said[one.id].is_accepted else said[one.id], by_id.get(one.id))
         for one in intents
     ]
     return [
@@ -120,7 +120,7 @@ def _to_look_at(
     waits = {
         one.id
         for one, decision in zip(early, said, strict=True)
-        if decision.goes and (one.request.deadline is None or now <= one.request.deadline)
+        if decision.is_accepted and (one.request.deadline is None or now <= one.request.deadline)
     }
     return [one for one in planned if one.id not in waits]
 
@@ -135,7 +135,7 @@ def _first_decisions(
         wanted = decisions(uow, context, alive, heads, stage)
     said = {one.id: decision for one, decision in zip(alive, wanted, strict=True)}
     for one in alive:
-        rest = why_not_our_turn(context, one, heads) if said[one.id].goes else None
+        rest = why_not_our_turn(context, one, heads) if said[one.id].is_accepted else None
         if rest is not None:
             said[one.id] = Decision.wait_a_block(heads, rest)
     return said | {number: decision for number, decision in late.items() if decision is not None}

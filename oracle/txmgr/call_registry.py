@@ -75,7 +75,7 @@ class Decision:
         return cls(state=IntentState.SUPERSEDED, instead=instead, why=why)
 
     @property
-    def goes(self) -> bool:
+    def is_accepted(self) -> bool:
         """Whether nothing stands against it."""
         return self.until is None and self.state is None
 

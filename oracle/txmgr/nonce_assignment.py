@@ -30,7 +30,7 @@ def assign(context: TxContext, heads: Heads) -> StepResult | None:
             cost = intent.max_cost_wei or 0
             why = budget.obstacle(intent, cost)
             decision = wanted if why is None else Decision.wait_a_block(heads, why)
-            if not decision.goes:
+            if not decision.is_accepted:
                 step = followed(context, uow, intent, decision)
                 waits += [] if step is None else [step]
                 continue

@@ -76,7 +76,7 @@ def backoff_reason(context: TxContext) -> str | None:
     """
     with context.store.reading() as uow:
         pause = uow.outbox.accounts.paused_because(context.account)
-    if pause is None or pause.kind is PauseKind.OPERATOR or pause.ends_by_itself:
+    if pause is None or pause.kind is PauseKind.OPERATOR or pause.is_temporary:
         return None
     return f"{context.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
 
@@ -85,7 +85,7 @@ def resume_refused(context: TxContext) -> StepResult | None:
     """End the pause of a key that refused once its rest is over: it is asked again."""
     with context.store.reading() as uow:
         pause = uow.outbox.accounts.paused_because(context.account)
-    if pause is None or pause.kind is not PauseKind.SIGNER or not pause.ends_by_itself:
+    if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
         return None
     if context.publisher.payer_backoff.left() > 0:
         return None

@@ -19,7 +19,7 @@ def begin(state: LoopState, task: LoopTask, node: LoopNode) -> None:
         state.counts.wasted += 1
         state.agenda.add(late, _time_out, state, task)
         return
-    if node.chance.happens(role.failures):
+    if node.chance.is_hit(role.failures):
         _compute(state, node, min(task.seconds, timeout))
         state.agenda.add(late, _time_out, state, task)
         return

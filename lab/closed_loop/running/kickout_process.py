@@ -17,7 +17,7 @@ def follow(state: LoopState, change: KickoutDue) -> None:
     if change.closed_at is None:
         node = state.nodes[change.node]
         rules = state.network.rules
-        if spread_of(node.scored_for, rules).why_held(rules) is not None:
+        if spread_of(node.scored_for, rules).hold_reason(rules) is not None:
             state.counts.held[node.role.owner, node.role.kind] += 1
             return
         state.agenda.add(state.now + state.economics.report_seconds, _propose, state, node)

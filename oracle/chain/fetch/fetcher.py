@@ -158,7 +158,7 @@ class WindowFetcher:
             return self._linked(endpoint, _few(order))
         sampled = [one.block for one in known if one.block.number in sample]
         fill_times(endpoint.name, logs, known)
-        if sampled and self.query.omits(endpoint, blocks, sampled, logs):
+        if sampled and self.query.is_outside(endpoint, blocks, sampled, logs):
             return self._linked(endpoint, _few(order))
         return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
 
@@ -186,7 +186,7 @@ class WindowFetcher:
         pinned = logs is not None
         if logs is None:
             logs = self.query.logs(endpoint, blocks, order.manner)
-        if not pinned or not self.query.admits(endpoint):
+        if not pinned or not self.query.is_inside(endpoint):
             _see_again(endpoint, last)
         return _Found(BlockRange(first, last.number), chain, logs, pinned, is_whole=True)
 

@@ -139,7 +139,7 @@ class LogQuery:
             raise RpcError(endpoint.name, ErrorKind.INVALID, words)
         return found
 
-    def omits(
+    def is_outside(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
@@ -166,7 +166,7 @@ class LogQuery:
         self._found_out(endpoint, missing, "read by range")
         return True
 
-    def admits(self, endpoint: Endpoint) -> bool:
+    def is_inside(self, endpoint: Endpoint) -> bool:
         """Tell whether it says of a block that it does not know it; asks once.
 
         Raises:
@@ -275,7 +275,7 @@ class LogQuery:
             # That the receipts are not served says nothing about the block's logs.
             words = f"{refusal.words}; nor are its receipts to be had: {error.words}"
             raise RpcError(endpoint.name, refusal.kind, words) from None
-        answers = [log for receipt in given for log in receipt.logs if self.wanted.passes(log)]
+        answers = [log for receipt in given for log in receipt.logs if self.wanted.matches(log)]
         logs = self._checked(endpoint, answers, block)
         if any(log.block_hash != there.block.hash for log in logs):
             raise RpcError(endpoint.name, ErrorKind.INVALID, f"receipts of another {block.first}")

@@ -90,7 +90,7 @@ class WindowSource:
         whole = self._reads_blocks = bool(reader.selectors)
         sampler = Sampler(calibration, self._others, self._other_providers, accuse, whole)
         self._verifier = WindowVerifier(wanted, calibration, blooms, sampler, accuse)
-        self._lies = Lies(endpoints, self._proves)
+        self._lies = Lies(endpoints, self._is_provable)
         self._fetcher = WindowFetcher(reader, self._query, self._verifier, self._lies.weigh)
         # Who gave the last window: the next one is cut to its size.
         self._last = next(iter(endpoints))
@@ -254,7 +254,7 @@ class WindowSource:
         self._memory.keep(self._last)
         return window
 
-    def _proves(self, endpoint: Endpoint, number: int) -> bool:
+    def _is_provable(self, endpoint: Endpoint, number: int) -> bool:
         order = WindowRequest(
             BlockRange(number, number), with_headers=True, top=Level.PROVEN, whole=True
         )

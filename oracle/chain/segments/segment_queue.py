@@ -75,7 +75,7 @@ class SegmentQueue:
         uses_workers = (elsewhere or is_ordering) and self._may_order()
         if most is not None and not uses_workers:
             blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
-        if self._waiting and not self._fits(blocks):
+        if self._waiting and not self._is_in_window(blocks):
             self.drop()
         if self.workers is not None:
             self.workers.keep_ready(blocks.first, self._waiting)
@@ -97,7 +97,7 @@ class SegmentQueue:
     def _may_order(self) -> bool:
         return self.workers is not None and self.workers.ordering.is_possible()
 
-    def _fits(self, blocks: BlockRange) -> bool:
+    def _is_in_window(self, blocks: BlockRange) -> bool:
         following = self._failed or self._waiting[0].part
         goes_on = blocks.first == self._given + 1
         return following.first == blocks.first and (goes_on or following.last <= blocks.last)

@@ -67,11 +67,11 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedSample:
-    """A block that contradicts its header, while `unheard` providers did not answer about it."""
+    """A block that contradicts its header and that `unanswered_providers` did not answer about."""
 
     feature: HeaderFeature
     block_hash: str
-    unheard: tuple[str, ...]
+    unanswered_providers: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Calibration:
     scanning: Lock = field(default_factory=Lock, repr=False)
     _states: dict[HeaderFeature, _State] = field(default_factory=dict)
     # The providers that did not answer about the last samples.
-    _unheard: tuple[str, ...] = ()
+    _unanswered_providers: tuple[str, ...] = ()
     # The blocks that an operator takes as they are given, though a seal of theirs is wrong.
     _accepted: set[tuple[HeaderFeature, str]] = field(default_factory=set)
     # How often a feature was refuted, by this process.
@@ -151,22 +151,23 @@ class Calibration:
         with self._lock:
             return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in features)
 
-    def judge(
+    def record_sample(
         self,
         block_hash: str,
         found: Mapping[HeaderFeature, bool],
-        unheard: Collection[str] = (),
+        unanswered_providers: Collection[str] = (),
     ) -> None:
         """Count one sample: which features of a block with logs came out right, of any endpoint.
 
-        `unheard` names the providers that did not answer: without them a wrong sample decides
-        nothing.
+        A wrong sample decides nothing without the answers of `unanswered_providers`.
         """
         with self._lock:
-            self._unheard = tuple(sorted(unheard)) or self._unheard
+            self._unanswered_providers = (
+                tuple(sorted(unanswered_providers)) or self._unanswered_providers
+            )
             for feature, is_right in found.items():
                 if self.is_open(feature) and not self._is_seen(feature, block_hash):
-                    if is_right or not unheard:
+                    if is_right or not unanswered_providers:
                         self._count(feature, block_hash, is_right=is_right)
                     else:
                         self._states[feature].undecided.add(block_hash)
@@ -179,10 +180,12 @@ class Calibration:
         with self._lock:
             for feature, state in self._states.items():
                 if state.undecided and not state.is_proven and state.refuted_at is None:
-                    return UndecidedSample(feature, min(state.undecided), self._unheard)
+                    return UndecidedSample(
+                        feature, min(state.undecided), self._unanswered_providers
+                    )
             return None
 
-    def conclude(self) -> None:
+    def decide(self) -> None:
         """Refute what no sample shows to be right, after a look at the newest and at old blocks.
 
         Where some are right, it is not the chain that is wrong: more samples will tell.

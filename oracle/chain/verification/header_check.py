@@ -82,7 +82,7 @@ def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
     for tx, receipt in enumerate(given):
         for log in receipt.logs:
             if log.address not in wanted.addresses or log.topics[:1] not in topics:
-                if wanted.passes(log):
+                if wanted.matches(log):
                     return False
                 continue
             if place == len(logs):

@@ -41,10 +41,11 @@ class CalibrationUndecidedError(TransientError):
 
     def __init__(self, question: UndecidedSample) -> None:
         self.question = question
+        providers = ", ".join(question.unanswered_providers) or "another provider"
         super().__init__(
             f"block {question.block_hash} does not fit its header ({question.feature}), and "
-            f"{', '.join(question.unheard) or 'another provider'} does not answer: whether the "
-            "chain's headers prove anything is not decided without it"
+            f"{providers} does not answer: whether the chain's headers prove anything is not "
+            "decided without it"
         )
 
 
@@ -96,7 +97,7 @@ class Sampler:
                 except RpcError:
                     # Who has forgotten the beginning may be good for what is new.
                     break
-            self.calibration.conclude()
+            self.calibration.decide()
             self.calibration.scanned()
 
     def learn(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
@@ -106,7 +107,7 @@ class Sampler:
             CalibrationUndecidedError: one contradicts its header, and a provider does not answer.
         """
         self._sample(endpoint, blocks, 2 * SAMPLES)
-        self.calibration.conclude()
+        self.calibration.decide()
         self._check_decided()
 
     def _check_decided(self) -> None:
@@ -165,8 +166,8 @@ class Sampler:
                 if better.get(feature) and not found[feature]:
                     self.accuse(endpoint, feature)
             made = {feature: found[feature] or better.get(feature, False) for feature in found}
-            self.calibration.judge(
-                one.block.hash, made, answers.unheard.get(one.block.hash, frozenset())
+            self.calibration.record_sample(
+                one.block.hash, made, answers.unanswered_providers.get(one.block.hash, frozenset())
             )
 
     def _ask_others(
@@ -177,7 +178,7 @@ class Sampler:
         if not blocks:
             return answers
         expected = frozenset(self.other_providers(than))
-        answers.unheard = {one.block.hash: expected for one in blocks}
+        answers.unanswered_providers = {one.block.hash: expected for one in blocks}
         left = list(blocks)
         for other in self.others(than.name):
             try:
@@ -188,10 +189,10 @@ class Sampler:
                 for one, found in self._found(other, same):
                     answers.add(one.block.hash, found)
                 # Also where it has forgotten the receipts: it answers, and shows nothing.
-                answers.hear(other.provider, [one.block.hash for one in same])
+                answers.record_answer(other.provider, [one.block.hash for one in same])
             except RpcError as error:
                 if error.kind in _HAS_NONE:
-                    answers.hear(other.provider, answers.unheard)
+                    answers.record_answer(other.provider, answers.unanswered_providers)
                 continue
             left = [one for one in left if not answers.shows_all(one.block.hash, wanted)]
             if not left:
@@ -204,7 +205,7 @@ class _Answers:
     """What other endpoints showed of blocks, by hash, and which providers were not heard."""
 
     found: dict[str, Found] = field(default_factory=dict)
-    unheard: dict[str, frozenset[str]] = field(default_factory=dict)
+    unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, block_hash: str, found: Found) -> None:
         """Take one answer in: a feature that one endpoint shows right is right."""
@@ -212,11 +213,11 @@ class _Answers:
         for feature, is_right in found.items():
             known[feature] = known[feature] or is_right
 
-    def hear(self, provider: str, hashes: Collection[str]) -> None:
+    def record_answer(self, provider: str, hashes: Collection[str]) -> None:
         """Note that a provider answered about these blocks, or has nothing to show of them."""
-        self.unheard = {
+        self.unanswered_providers = {
             block_hash: left - {provider} if block_hash in hashes else left
-            for block_hash, left in self.unheard.items()
+            for block_hash, left in self.unanswered_providers.items()
         }
 
     def shows_all(self, block_hash: str, wanted: Collection[HeaderFeature]) -> bool:

@@ -55,22 +55,22 @@ class Senders:
             self._contradicted(call, str(error))
             return
         if found is None:
-            self._is_unproven(call)
+            self._note_unproven(call)
         elif found != call.sender:
             self._contradicted(call, f"signed by {found}, not by {call.sender}")
         else:
-            self.calibration.judge(call.tx_hash, {HeaderFeature.SENDER: True})
+            self.calibration.record_sample(call.tx_hash, {HeaderFeature.SENDER: True})
 
     def _contradicted(self, call: Call, words: str) -> None:
         if self.calibration.is_accepted(HeaderFeature.SENDER, call.block_hash):
-            self._is_unproven(call)
+            self._note_unproven(call)
             return
         if self.calibration.has(HeaderFeature.SENDER) or self.calibration.is_open(
             HeaderFeature.SENDER
         ):
             raise ForgeryError(self.endpoint, call, words)
-        self._is_unproven(call)
+        self._note_unproven(call)
 
-    def _is_unproven(self, call: Call) -> None:
+    def _note_unproven(self, call: Call) -> None:
         UNPROVEN_SENDERS.labels(self.endpoint).inc()
         self.unproven.add(call.block)

@@ -207,7 +207,7 @@ class WindowVerifier:
         said = reached.logs.get(number, [])
         calls = (window_check.calls or {}).get(number, ())
         ours = {
-            tx for tx, receipt in enumerate(given) if any(map(self.wanted.passes, receipt.logs))
+            tx for tx, receipt in enumerate(given) if any(map(self.wanted.matches, receipt.logs))
         }
         _see_names(window_check.name, one, given, ours.union(call.tx for call in calls))
         if not are_all(said, given, self.wanted):
@@ -226,7 +226,7 @@ class WindowVerifier:
     def _logs_in(self, endpoint: str, one: FullHeader, given: Receipts) -> list[Log]:
         """Take the logs from the receipts; that they name their block too is not proven by it."""
         number = one.block.number
-        answers = [log for receipt in given for log in receipt.logs if self.wanted.passes(log)]
+        answers = [log for receipt in given for log in receipt.logs if self.wanted.matches(log)]
         try:
             logs = checked(answers, BlockRange(number, number), self.wanted)
         except ValueError as error:

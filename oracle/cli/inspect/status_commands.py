@@ -63,7 +63,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     if as_json:
         answer = status_answer(seen, account_balance, endpoints, looked)
         catching_up = None if ahead is None else ahead.answer(now)
-        print_json({"health": health.answer(), "catching_up": catching_up, **answer})
+        print_json({"health": health.to_dict(), "catching_up": catching_up, **answer})
         raise typer.Exit(health.severity)
     others = chain(
         feed_lines(seen.feed),
@@ -93,7 +93,7 @@ def _judged(
         else findings_from_chain_view(seen, looked, heartbeat, now)
     )
     found = [*health.findings, *refused_findings(seen), *unproven]
-    return without_advice(HealthReport.of(found).joined(own), looked)
+    return without_advice(HealthReport.of(found).merge(own), looked)
 
 
 def _progress(

@@ -77,11 +77,11 @@ def _show(app: App, period: int, *, as_json: bool) -> None:
         fate = {} if seen.stored is None else _fate(seen.stored)
         lanes = [_lane(one) for one in seen.lanes]
         print_json(
-            {**report_facts(seen.computed), **fate, "same_as_cut": seen.is_same, "lanes": lanes}
+            {**report_facts(seen.computed), **fate, "same_as_cut": seen.comparison, "lanes": lanes}
         )
     else:
         _print_one(seen, has_shares=app.rules.legacy is not None)
-    if seen.is_same is False:
+    if seen.comparison is False:
         raise typer.Exit(1)
 
 

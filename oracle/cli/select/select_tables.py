@@ -48,7 +48,7 @@ def show_selection(
         typer.echo("")
         places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
         _show_candidates(inside, places)
-        if chosen.all_equal:
+        if chosen.has_equal_weights:
             typer.echo("nobody has any weight: each counts the same")
     if outside:
         typer.echo("")

@@ -25,7 +25,7 @@ def selection_answer(
     `changed`: the numbers of rules and policy that are not as published.
     """
     places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
-    each_counts = 1 if chosen.all_equal else 0
+    each_counts = 1 if chosen.has_equal_weights else 0
     return {
         "policy": chosen.policy,
         "version": chosen.version,

@@ -115,7 +115,7 @@ def _endpoint(app: App, place: int) -> str:
     wanted = app.config.chain.id
     with app.fresh_endpoints() as pool:
         line = pool.view().all[place]
-        if not line.serves(wanted):
+        if not line.supports(wanted):
             raise InputError(f"{line.name} is of another chain than {wanted}")
         return f"{line.name} is of chain {wanted}"
 

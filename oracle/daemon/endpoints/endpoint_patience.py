@@ -44,7 +44,7 @@ class EndpointPatience:
                 self.wait(error)
                 self.stop.check()
             else:
-                self.has_passed()
+                self.reset_wait()
                 return done
 
     def wait(self, error: TransientError) -> float:
@@ -64,7 +64,7 @@ class EndpointPatience:
         self.stop.event.wait(seconds)
         return seconds
 
-    def has_passed(self) -> None:
+    def reset_wait(self) -> None:
         """Note that what was waited for was done."""
         self._waited = 0.0
 
@@ -80,7 +80,7 @@ def _patient(step: Job, patience: EndpointPatience) -> Job:
             done = step.turn()
         except TransientError as error:
             return {"did": "waited", "seconds": patience.wait(error)}
-        patience.has_passed()
+        patience.reset_wait()
         return done
 
     return replace(step, turn=turn)

@@ -181,9 +181,9 @@ class LeaseKeeper:
     def _renew(self) -> None:
         wait = RENEW_SECONDS
         while not self._ended.wait(wait):
-            wait = RENEW_SECONDS if self._renew_once() else _AGAIN_SECONDS
+            wait = RENEW_SECONDS if self._try_renew() else _AGAIN_SECONDS
 
-    def _renew_once(self) -> bool:
+    def _try_renew(self) -> bool:
         began = time.monotonic()
         try:
             renew(self._store, self._epoch)

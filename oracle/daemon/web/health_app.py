@@ -108,7 +108,7 @@ def _status(watch: DaemonHealth, store: Store) -> dict[str, Any]:
     with store.reading() as uow:
         health = health_of(uow, worker)
     told = status_answer(overview(store, worker), watch.dispatcher, watch.endpoints, watch.chain)
-    return {"health": health.answer(), **told}
+    return {"health": health.to_dict(), **told}
 
 
 def _intents(store: Store) -> list[dict[str, object]]:

@@ -23,7 +23,7 @@ class TokenBucket:
         self._at = clock()
         self._lock = threading.Lock()
 
-    def take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take a token; False: there is none left now."""
         with self._lock:
             now = self._clock()
@@ -44,7 +44,7 @@ class ClientBuckets:
         self._of: dict[str, TokenBucket] = {}
         self._lock = threading.Lock()
 
-    def take(self, address: str) -> bool:
+    def try_acquire(self, address: str) -> bool:
         """Take a token of an address's bucket; False: there is none left now."""
         with self._lock:
             # The one that asked last stands last; the one that asked longest ago is forgotten.
@@ -52,7 +52,7 @@ class ClientBuckets:
             self._of[network_of(address)] = bucket
             if len(self._of) > _MOST_ADDRESSES:
                 del self._of[next(iter(self._of))]
-        return bucket.take()
+        return bucket.try_acquire()
 
 
 @lru_cache(_MOST_ADDRESSES)

@@ -50,19 +50,19 @@ class RequestLimits:
             # The parser takes the body for another protocol's: half a request would be answered.
             words = "there is nothing to upgrade to: send plain HTTP/1.1, without Upgrade"
             return JSONResponse({"error": words}, _NO_UPGRADE, _CLOSE)
-        if not self._takes_body(headers):
+        if not self._has_body(headers):
             most = self._body_bytes
             words = f"at most {most} bytes, told first" if most else "nothing is taken in here"
             return JSONResponse({"error": words}, _TOO_LARGE, _CLOSE)
         # A proxy on this machine says for whom it asks; see docs/how-to/run-several-reporters.md.
         client = scope.get("client")
         address = "" if client is None else client[0]
-        if scope["path"] in _ALWAYS or self._buckets.take(address):
+        if scope["path"] in _ALWAYS or self._buckets.try_acquire(address):
             return None
         self._refusals.note("rate", network_of(address))
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
-    def _takes_body(self, headers: Headers) -> bool:
+    def _has_body(self, headers: Headers) -> bool:
         """Tell whether as much may come as is announced; what is announced is not exceeded."""
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):

@@ -39,7 +39,7 @@ class CreatorSpread(NamedTuple):
     most: int
     decisive: int
 
-    def why_held(self, rules: Rules) -> str | None:
+    def hold_reason(self, rules: Rules) -> str | None:
         """Say why a kickout on these scores is a person's to propose; None: it is not.
 
         See docs/explanation/kickouts.md#held-for-a-person.

@@ -103,8 +103,8 @@ def verify(
     difference, seen = run.looked_again(place)
     repaired, left = None, difference.rows
     if asked.repair and difference:
-        repaired, left = run.repaired(difference, seen)
-    run.finished(is_equal=left == 0)
+        repaired, left = run.repair(difference, seen)
+    run.finish(is_equal=left == 0)
     return Verified(
         asked.blocks,
         Level(place.reached),
@@ -178,7 +178,7 @@ class _Run:
                     seen.append(window)
         return found, seen
 
-    def repaired(
+    def repair(
         self, difference: RowDiff, seen: list[BlockWindow]
     ) -> tuple[RebuildResult | None, int]:
         """Put right what can be, in one transaction with the fold; None: there is nothing.
@@ -212,7 +212,7 @@ class _Run:
                 if span.endpoint not in {"", window.endpoint}:
                     uow.facts.quarantine.add(span.endpoint, lie_of([number]))
 
-    def finished(self, *, is_equal: bool) -> None:
+    def finish(self, *, is_equal: bool) -> None:
         """Forget how far it came: the next run begins anew.
 
         What an operator has compared with whom he trusts, and is equal now, is disputed no more.

@@ -165,7 +165,7 @@ def _is_proof(
     if len(set(provider.values())) >= ENOUGH:
         return len({provider.get(endpoint, endpoint) for endpoint in said}) >= ENOUGH
     about = cursor.final_number, cursor.final_hash, frozenset(said.values())
-    return fork_evidence.says_again(about, fork_context.now, pause)
+    return fork_evidence.is_repeated(about, fork_context.now, pause)
 
 
 def _close(store: Store, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement) -> HaltChanged:

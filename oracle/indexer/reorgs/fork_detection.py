@@ -98,7 +98,7 @@ class ForkEvidence:
         """Tell whether one endpoint alone has said something that it has to say again."""
         return self._about is not None
 
-    def says_again(
+    def is_repeated(
         self, about: tuple[int, Hash, frozenset[Hash]], now: float, pause: float
     ) -> bool:
         """Note a lone answer; tell whether it has now been the same often enough.
@@ -181,7 +181,7 @@ def judge_fork(
         with fork_context.store.reading() as uow:
             pause = POLL_BLOCKS * block_seconds(uow, accused.tip)
         about = accused.number, accused.ours, frozenset(judged.against.values())
-        if fork_evidence.says_again(about, fork_context.now, pause):
+        if fork_evidence.is_repeated(about, fork_context.now, pause):
             fork_evidence.forget()
             return replace(judged, verdict=ForkVerdict.LEFT)
     return judged

@@ -230,7 +230,11 @@ class NodeOrder:
 
     def _read(self, uow: UnitOfWork, cursor: Cursor, remakes: int) -> NodeRanking:
         held, ranking = self._held, self._ranking
-        if held is None or ranking is None or not self._goes_on(uow, held, cursor, remakes):
+        if (
+            held is None
+            or ranking is None
+            or not self._is_continuation(uow, held, cursor, remakes)
+        ):
             self._generation += 1
             return NodeRanking(cursor, {one.address: one for one in uow.nodes.all()}, self._rules)
         changed = {node.address: node for node in uow.nodes.changed_since(held.number)}
@@ -238,7 +242,7 @@ class NodeOrder:
         return ranking.next(cursor, {**ranking.nodes, **changed}, changed)
 
     @staticmethod
-    def _goes_on(uow: UnitOfWork, held: _Held, cursor: Cursor, remakes: int) -> bool:
+    def _is_continuation(uow: UnitOfWork, held: _Held, cursor: Cursor, remakes: int) -> bool:
         """Tell whether what is held only grew since: no rewind, no rebuild between."""
         if remakes != held.remakes or cursor.number < held.number:
             return False

@@ -46,7 +46,7 @@ def selection_view(source: ApiSource, said: TaskCreated) -> SelectionAnswer:
     policy = policy_named(rules.name)
     snapshot = snapshot_of_store(source.archive, SnapshotQuery(rules, group=said.group))
     found = select(snapshot, policy, policy.follow(), wanted_task(said, rules))
-    least = 1 if found.all_equal else 0
+    least = 1 if found.has_equal_weights else 0
     return SelectionAnswer(
         as_of=as_of,
         policy=found.policy,

@@ -139,7 +139,7 @@ def after_pause(account: Account, pause: Pause) -> str:
     sender = account.address
     if pause.kind is PauseKind.FUNDS:
         return f"send ether to {sender}; it goes on by itself"
-    if pause.ends_by_itself:
+    if pause.is_temporary:
         return f"let the signer sign for {sender}; it is asked again by itself"
     if pause.kind is PauseKind.FOREIGN:
         return (

@@ -84,7 +84,7 @@ def export_to(
     folder.begin()
     first = folder.manifest.next
     run = _Run(folder, store, reader, dict.fromkeys(ExportTable, 0))
-    while run.add_final(told):
+    while run.append_final_blocks(told):
         pass
     last = run.add_recent() if recent else folder.manifest.next - 1
     blocks = BlockRange(first, last) if first <= last else None
@@ -127,7 +127,7 @@ class _Run:
     reader: LogReader
     rows: dict[ExportTable, int]
 
-    def add_final(self, told: Told) -> bool:
+    def append_final_blocks(self, told: Told) -> bool:
         """Write one range of final blocks, and that it is there; return whether more wait."""
         manifest = self.folder.manifest
         with self.store.reading() as uow:

@@ -37,7 +37,7 @@ class Claim:
     slack: float
     since: int = 0
 
-    def fits(self, scores: Sequence[int]) -> bool:
+    def matches(self, scores: Sequence[int]) -> bool:
         """Tell whether a pool that was given these scores, the oldest first, has that mean."""
         pool = bytes(scores[-RELAY.pool_size :])
         return abs(mean_of(pool, None, RELAY) / UNIT - self.long_term) <= self.slack
@@ -95,7 +95,7 @@ def swapped(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
         for other in groups.get(entry.at.log, ()):
             if entry.rank is None or other.rank is None or other.score == entry.score:
                 continue
-            if claim.fits([*scores[:place], other.score, *scores[place + 1 :]]):
+            if claim.matches([*scores[:place], other.score, *scores[place + 1 :]]):
                 why = f"rank {other.rank} ({other.score}) instead of {entry.rank} ({entry.score})"
                 yield Parting("rank", entry.at.log, f"{why}, task {entry.task[:10]}")
 
@@ -105,7 +105,7 @@ def _missing_zero(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Part
     del groups
     scores = [one.score for one in node.scores]
     for place, entry in enumerate(node.scores):
-        if entry.rank is None and claim.fits([*scores[:place], *scores[place + 1 :]]):
+        if entry.rank is None and claim.matches([*scores[:place], *scores[place + 1 :]]):
             why = f"no 0 for the member that timed out, task {entry.task[:10]}"
             yield Parting("missing_zero", entry.at.log, why)
 
@@ -115,7 +115,7 @@ def _other_score(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parti
     scores = [one.score for one in node.scores]
     for place, entry in enumerate(node.scores):
         for score in (*RELAY.rank_scores, RELAY.absent_score):
-            if claim.fits([*scores[:place], score, *scores[place + 1 :]]):
+            if claim.matches([*scores[:place], score, *scores[place + 1 :]]):
                 yield Parting("rank", entry.at.log, f"{score} instead of {entry.score}")
 
 
@@ -124,7 +124,7 @@ def _unseen(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
     del groups
     scores = [one.score for one in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
-        if claim.fits([*scores, score]):
+        if claim.matches([*scores, score]):
             why = f"a score of {score} more than the rows give"
             yield Parting("unexplained_jump", node.rows[-1], why)
 
@@ -134,7 +134,7 @@ def restart_spans(node: OwnNode, claim: Claim) -> list[tuple[int, int]]:
     scores, spans = [one.score for one in node.scores], []
     for place in range(1, len(scores) + 1):
         lost = reseeded(bytes(scores[:place][-RELAY.pool_size :]), RELAY)
-        if claim.fits([*lost, *scores[place:]]):
+        if claim.matches([*lost, *scores[place:]]):
             until = node.scores[place].at.log if place < len(scores) else 1 << 62
             spans.append((max(node.scores[place - 1].at.log, claim.since), until))
     return [span for span in spans if span[0] < span[1]]

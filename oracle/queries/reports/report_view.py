@@ -41,7 +41,7 @@ class ReportView:
     lanes: tuple[ReportLane, ...]
 
     @property
-    def is_same(self) -> bool | None:
+    def comparison(self) -> bool | None:
         """Whether the cut report says the same; None: none was cut, or it was missed.
 
         A missed one may speak of a block that left the chain.

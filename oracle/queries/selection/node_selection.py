@@ -64,7 +64,7 @@ class Selection:
     scarce: Sequence[Predownload] | None
 
     @property
-    def all_equal(self) -> bool:
+    def has_equal_weights(self) -> bool:
         """Tell whether no candidate has any weight, so that each counts 1.
 
         See docs/reference/scoring-rules.md#selection-weight.

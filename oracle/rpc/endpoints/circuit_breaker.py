@@ -45,7 +45,7 @@ class CircuitBreaker:
         is_free = now >= self._opens_at and now >= self._trial_until
         return State.ON_TRIAL if is_free else State.OPEN
 
-    def admit(self, now: float) -> bool:
+    def try_acquire(self, now: float) -> bool:
         """Tell whether to ask now; on trial only one question at a time passes."""
         state = self.state(now)
         if state is State.ON_TRIAL:
@@ -67,7 +67,7 @@ class CircuitBreaker:
         self._ended.append(False)
         if self._opens_at is not None:
             self._wait = min(LONGEST_WAIT, 2 * self._wait)
-        elif self._in_a_row < _IN_A_ROW and not self._fails_often():
+        elif self._in_a_row < _IN_A_ROW and not self._is_error_rate_high():
             return
         self._opens_at, self._trial_until = now + self._wait, 0.0
 
@@ -80,5 +80,5 @@ class CircuitBreaker:
         """Return the share of failures among the last questions, 0 to 1."""
         return self._ended.count(False) / len(self._ended) if self._ended else 0.0
 
-    def _fails_often(self) -> bool:
+    def _is_error_rate_high(self) -> bool:
         return len(self._ended) == _LAST and self.failing_share() > _SHARE

@@ -73,7 +73,7 @@ class EndpointList:
 
         One that is not used any more, as the settings of an earlier run named it, is passed over.
         """
-        if self._shut_out(name, reason):
+        if self._is_excluded(name, reason):
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
     def recall(self, reasons: Mapping[str, str]) -> None:
@@ -83,13 +83,13 @@ class EndpointList:
             self.of(name).status.readmit(self._clock())
             self._show(name, is_out=False)
         for name, reason in reasons.items():
-            self._shut_out(name, reason)
+            self._is_excluded(name, reason)
 
     def proven_wrong(self) -> dict[str, str]:
         """Return who was proven wrong and not readmitted since, by name, and of what."""
         return dict(self._convicted)
 
-    def _shut_out(self, name: str, reason: str) -> bool:
+    def _is_excluded(self, name: str, reason: str) -> bool:
         if name not in {one.name for one in self._all} or name in self._convicted:
             return False
         self._convicted[name] = reason

@@ -142,10 +142,10 @@ class EndpointStatus:
         self.quarantined, self.release, self.refusals = None, None, 0
         self.is_foreign = False
         self.prove(now)
-        self.ail(now)
-        self.is_back()
+        self.mark_degraded(now)
+        self.mark_recovered()
 
-    def failed(self, error: RpcError, now: float) -> bool:
+    def record_failure(self, error: RpcError, now: float) -> bool:
         """Note how work ended; tell whether it must be quarantined."""
         if error.kind in BLAMELESS:
             return False
@@ -159,7 +159,7 @@ class EndpointStatus:
             return False
         rest = min(_FIRST_BACKOFF * 2 ** min(self.failures - 1, 10), _LONGEST_BACKOFF)
         self.backoff_until = now + (rest if error.retry_after is None else error.retry_after)
-        self.ail(now)
+        self.mark_degraded(now)
         self.refusals += error.kind is ErrorKind.REFUSED
         return self.refusals >= _REFUSALS
 
@@ -167,7 +167,7 @@ class EndpointStatus:
         """Note that work was done."""
         self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
-    def ail(self, now: float) -> None:
+    def mark_degraded(self, now: float) -> None:
         """Let others be preferred until it has been good for a while."""
         self.ailing_until = now + GOOD_SECONDS
         self.ask_later(now)
@@ -185,12 +185,12 @@ class EndpointStatus:
         self.slow_until = now + slow
         self.relapses += 1
 
-    def is_back(self) -> None:
+    def mark_recovered(self) -> None:
         """Note that it answers again; how long it must be good runs on."""
         self.ask_at, self._asked = None, 0
         self.failures, self.backoff_until = 0, 0.0
 
     def acquit(self) -> None:
         """Take back what was held against it: it was no worse than the others."""
-        self.is_back()
+        self.mark_recovered()
         self.ailing_until = 0.0

@@ -99,7 +99,7 @@ class Health:
             raise
         metrics.CALLS.labels(self.name, method, "answered").inc()
         refusals = [one for one in answers if isinstance(one, CallRefusedError)]
-        wanting = next((one for one in refusals if one.asks_to_wait), None)
+        wanting = next((one for one in refusals if one.is_rate_limited), None)
         if wanting is not None and left <= 0:
             self._leave_alone(wanting)
         elif len(refusals) < len(answers) and left <= 0:
@@ -113,7 +113,7 @@ class Health:
 
     def _leave_alone(self, error: RpcError) -> None:
         """Begin to, where it asks us to wait or kept us waiting; a refusal costs nothing."""
-        asks = error.asks_to_wait if isinstance(error, CallRefusedError) else False
+        asks = error.is_rate_limited if isinstance(error, CallRefusedError) else False
         asks = asks or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
         if asks:
             self.bucket.refused(error.retry_after)
@@ -195,7 +195,7 @@ class Health:
         if not self.has(method):
             raise RpcError(self.name, ErrorKind.UNSUPPORTED, f"{method}: it said so before")
         breaker = self.breakers.get(method)
-        if breaker is not None and not breaker.admit(self.clock()):
+        if breaker is not None and not breaker.try_acquire(self.clock()):
             last = self.last_words.get(method, "")
             words = f"{method} failed too often, the last time: {last}"
             raise RpcError(self.name, ErrorKind.BACKOFF, words)

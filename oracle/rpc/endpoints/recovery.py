@@ -53,7 +53,7 @@ class EndpointRecovery:
             self.quarantine(endpoint, fault)
             return
         endpoint.status.prove(now)
-        endpoint.status.is_back()
+        endpoint.status.mark_recovered()
         structlog.get_logger().info("endpoint_recovered", endpoint=endpoint.name)
         endpoint.health.wait_at_most(0.0)
         if now - began > _ASKED_SECONDS:

@@ -88,7 +88,7 @@ class Intents:
         about = JournalSubject(intent.id, intent.nonce)
         self._journal.write(IntentState.MINED.value, stamp, about, outcome)
 
-    def note(self, intent: Intent, why: tuple[str, str], stamp: Stamp) -> bool:
+    def set_error(self, intent: Intent, why: tuple[str, str], stamp: Stamp) -> bool:
         """Say of what it waits for, as (class, text); return whether that is news.
 
         Raises:

@@ -94,7 +94,7 @@ class Pause(NamedTuple):
     reason: str
 
     @property
-    def ends_by_itself(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether it is over without a human: for ether, or for a key that refused."""
         refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(WRONG_SIGNATURE)
         return refused or self.kind is PauseKind.FUNDS

@@ -37,7 +37,7 @@ class IndexedCandidate:
     barred_below: int
 
     @property
-    def heals(self) -> bool:
+    def is_recovering(self) -> bool:
         """Tell whether weight and exclusion change with time."""
         return self.free and self.base != UNIT
 
@@ -71,7 +71,7 @@ class CandidateColumns:
         # One byte a place: may it be given a task; does its weight change with time; was it put
         # there since the last `settle`; is it a candidate.
         self.free = bytearray(row.free for row in rows)
-        self.healing = bytearray(row.heals for row in rows)
+        self.healing = bytearray(row.is_recovering for row in rows)
         self._changed = bytearray(len(rows))
         self.offered = bytearray(len(rows))
 
@@ -86,7 +86,7 @@ class CandidateColumns:
         self.stakes[place], self.boosts[place] = row.stake, row.boost
         self.bases[place], self.sinces[place] = row.base, row.since
         self.long_terms[place], self.barred[place] = row.long_term, row.barred_below
-        self.free[place], self.healing[place] = row.free, row.heals
+        self.free[place], self.healing[place] = row.free, row.is_recovering
         self.weights[place] = self.offered[place] = 0
         self._changed[place] = 1
 

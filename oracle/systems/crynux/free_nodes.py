@@ -92,7 +92,7 @@ class FreeNodes:
         look = self._looks.get(wanted)
         if look is None:
             look = self._looks[wanted] = _Look(self._weighting.counted(wanted.models))
-        return self._is_found(look, taken) or self._finds(look, wanted, taken)
+        return self._is_found(look, taken) or self._find_fitting(look, wanted, taken)
 
     def _is_found(self, look: _Look, taken: AbstractSet[Address]) -> bool:
         """Look at those that fitted, and forget who is free no more or has changed."""
@@ -107,7 +107,7 @@ class FreeNodes:
             del look.found[address]
         return found
 
-    def _finds(self, look: _Look, wanted: Requirement, taken: AbstractSet[Address]) -> bool:
+    def _find_fitting(self, look: _Look, wanted: Requirement, taken: AbstractSet[Address]) -> bool:
         """Look on through those that became free, no further than to the first."""
         for place in range(look.seen, len(self._came)):
             node, look.seen = self._came[place], place + 1

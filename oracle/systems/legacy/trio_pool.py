@@ -34,7 +34,7 @@ class TrioPool:
         default_factory=dict, repr=False
     )
 
-    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
         """Tell whether three nodes can have the group: of one card, where it needs that."""
         asked = (requirement_of(one.task), is_gpt(one.task), taken)
         if asked not in self._known:

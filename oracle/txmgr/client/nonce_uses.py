@@ -142,7 +142,7 @@ def _counts_it(line: EndpointCaller, wanted: Wanted, number: int) -> bool | None
         told = line.ask("eth_getTransactionCount", wanted.sender, hex(number))
         return number_of(told) > wanted.nonce
     except CallRefusedError as error:
-        if error.asks_to_wait:
+        if error.is_rate_limited:
             raise
         return None
     except (TypeError, ValueError):

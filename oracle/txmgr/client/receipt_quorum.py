@@ -46,7 +46,7 @@ class Receipt:
     # Enough endpoints tell these two figures; else they are the lowest of what is told.
     is_priced: bool = False
 
-    def says_the_same(self, other: "Receipt") -> bool:
+    def is_equivalent(self, other: "Receipt") -> bool:
         """Tell whether both speak of one block, one outcome and the same events."""
         return (self.block_hash, self.succeeded, self.gas_used, self.events) == (
             other.block_hash,
@@ -64,7 +64,7 @@ class _View:
     receipts: Mapping[Hash, Receipt]
     unsettled: frozenset[Hash]
 
-    def lacks(self, hashes: Sequence[Hash]) -> bool:
+    def is_missing(self, hashes: Sequence[Hash]) -> bool:
         return not any(one in self.receipts or one in self.unsettled for one in hashes)
 
 
@@ -91,7 +91,7 @@ class ReceiptQuorum:
         )
         return None if best is None else self._priced(best)
 
-    def agree_on(self, receipt: Receipt) -> bool:
+    def has_agreement_on(self, receipt: Receipt) -> bool:
         """Tell whether enough endpoints show this very receipt."""
         return self._seen_by(receipt) >= self.quorum
 
@@ -102,14 +102,14 @@ class ReceiptQuorum:
 
     def without(self, hashes: Sequence[Hash]) -> frozenset[str]:
         """Return the endpoints that know of none of these hashes, by their places."""
-        return frozenset(view.place for view in self.views if view.lacks(hashes))
+        return frozenset(view.place for view in self.views if view.is_missing(hashes))
 
     def _seen_by(self, receipt: Receipt) -> int:
         return len(self._alike(receipt))
 
     def _alike(self, receipt: Receipt) -> list[Receipt]:
         shown = (view.receipts.get(receipt.hash) for view in self.views)
-        return [one for one in shown if one is not None and one.says_the_same(receipt)]
+        return [one for one in shown if one is not None and one.is_equivalent(receipt)]
 
     def _priced(self, receipt: Receipt) -> Receipt:
         """Put in what was paid, by those who show this receipt: two must tell the same.

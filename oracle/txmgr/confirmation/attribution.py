@@ -111,7 +111,7 @@ def _wait(context: TxContext, slot: NonceSlot, by_whom: str) -> StepResult | Non
     text = f"nonce {slot.nonce} is used {by_whom}; no endpoint shows a receipt of ours"
     with context.writing() as uow:
         intent = uow.outbox.intents.named(slot.intent_id)
-        if intent is None or not uow.outbox.intents.note(
+        if intent is None or not uow.outbox.intents.set_error(
             intent, (NO_RECEIPT, text), context.stamp
         ):
             return None

@@ -130,7 +130,7 @@ class _Pass:
             return note_mined(self.context, slot, won, receipt)
         if not self.context.is_final(receipt.block_number, self.heads):
             return None
-        if not self.seen.agree_on(receipt):
+        if not self.seen.has_agreement_on(receipt):
             self.undecided += 1
             return None
         return finalize(self.context, slot, won, receipt)

@@ -83,7 +83,7 @@ def receipt_that_stands(
     gone: set[Hash] = set()
     while True:
         receipt = without_blocks(seen, gone).receipt(hashes, known)
-        if receipt is None or seen.agree_on(receipt):
+        if receipt is None or seen.has_agreement_on(receipt):
             return receipt
         if not is_block_gone(context.lines(), receipt.block_number, receipt.block_hash):
             return receipt

@@ -265,15 +265,15 @@ def test_the_chain_is_asked_for_once_and_again_after_a_silence(
     line: EndpointCaller, one: Endpoint
 ):
     one.says = "0x7a69"
-    assert line.serves(31337)
-    assert line.serves(31337)
+    assert line.supports(31337)
+    assert line.supports(31337)
     assert len(one.asked) == 1
 
     one.says = b""
     with pytest.raises(RpcError):
         line.ask("eth_blockNumber")
     one.says = "0x1"
-    assert not line.serves(31337)
+    assert not line.supports(31337)
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])

@@ -39,7 +39,7 @@ class Switch:
 def told(store: Store, kinds: Sequence[str] = ()) -> list[str]:
     choice = NoticeChoice(frozenset(kinds))
     with store.reading() as uow:
-        return [message_of(one).text for one in uow.notices.after(0, 100) if choice.wants(one)]
+        return [message_of(one).text for one in uow.notices.after(0, 100) if choice.matches(one)]
 
 
 def test_condition_is_told_once_when_it_holds_and_once_when_it_is_over(sqlite_url: str):

@@ -61,7 +61,7 @@ class Told:
     def tell(self, wait_seconds: float | None = None) -> None:
         """Turn until there is nothing to do, after the daemon has folded what there is."""
         self.follower.catch_up()
-        while self.notifier.turn(self.chain.newest.number, wait_seconds):
+        while self.notifier.run_once(self.chain.newest.number, wait_seconds):
             pass
 
     def times_out(self, name: str, times: int = 1) -> None:

@@ -43,19 +43,19 @@ def test_who_asks_too_often_is_asked_to_wait():
 
 def test_who_asks_too_often_silences_nobody_else():
     buckets = ClientBuckets(20.0, 2, lambda: 0.0)
-    assert [buckets.take("10.0.0.1") for _ in range(3)] == [True, True, False]
-    assert buckets.take("10.0.0.2")
+    assert [buckets.try_acquire("10.0.0.1") for _ in range(3)] == [True, True, False]
+    assert buckets.try_acquire("10.0.0.2")
     # Whoever has one address of IPv6 has all beside it.
-    assert [buckets.take(f"2001:db8::{n}") for n in range(3)] == [True, True, False]
-    assert buckets.take("2001:db8:0:1::1")
+    assert [buckets.try_acquire(f"2001:db8::{n}") for n in range(3)] == [True, True, False]
+    assert buckets.try_acquire("2001:db8:0:1::1")
 
 
 def test_of_many_addresses_the_newest_are_remembered():
     buckets = ClientBuckets(20.0, 1, lambda: 0.0)
     for number in range(3000):
-        assert buckets.take(f"10.0.{number // 256}.{number % 256}")
-    assert not buckets.take("10.0.11.183")
-    assert buckets.take("10.0.0.0")
+        assert buckets.try_acquire(f"10.0.{number // 256}.{number % 256}")
+    assert not buckets.try_acquire("10.0.11.183")
+    assert buckets.try_acquire("10.0.0.0")
 
 
 def test_nothing_that_is_sent_along_is_taken_in():
@@ -77,7 +77,7 @@ def test_a_bucket_never_holds_more_than_it_can():
     now = [0.0]
     bucket = TokenBucket(10.0, 2, lambda: now[0])
     now[0] = 100.0
-    assert [bucket.take() for _ in range(3)] == [True, True, False]
+    assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
 
 
 def test_a_seat_is_free_again_when_its_guest_leaves():

@@ -23,7 +23,7 @@ def test_severity_is_at_least_that_of_every_condition(findings: list[HealthFindi
 def test_joined_findings_are_of_conditions_that_were_not_found_before(
     first: list[HealthFinding], more: list[HealthFinding]
 ):
-    before, joined = HealthReport.of(first), HealthReport.of(first).joined(more)
+    before, joined = HealthReport.of(first), HealthReport.of(first).merge(more)
     assert joined.findings[: len(before.findings)] == before.findings
     assert set(joined.conditions) == {one.condition for one in (*first, *more)}
 

@@ -65,7 +65,7 @@ def test_a_creators_trap_makes_honest_nodes_due_and_their_kickout_waits(new_sqli
         told, evidence, held = told_of(store, trapped(["mallory"]))
     assert (told["sum"], told["creators"], told["most_of_one_creator"]) == (0, 1, GROUPS)
     assert {entry["creator"] for entry in told["entries"]} == {node("mallory")}
-    assert evidence.spread.why_held(SEED) == (
+    assert evidence.spread.hold_reason(SEED) == (
         "50 of its 50 scores come from one creator's tasks (no other has any)"
     )
     # Both victims.
@@ -104,20 +104,20 @@ def test_a_kickout_waits_that_would_be_far_from_due_without_one_creators_tasks()
     # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.most, caught.decisive) == (17, 17)
-    assert caught.why_held(SEED) == (
+    assert caught.hold_reason(SEED) == (
         "it would be far from due without the 17 scores that come from one creator's tasks"
     )
 
 
 def test_a_node_that_is_bad_for_everybody_waits_for_nobody():
     for score in (0, 1, 2):
-        assert pool_of_two(17, score).why_held(SEED) is None
+        assert pool_of_two(17, score).hold_reason(SEED) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
 def test_what_is_not_held_is_near_the_line_without_any_one_creator(scores):
     named = [(node(f"creator {n}"), score) for n, score in scores]
-    if spread_of(named, SEED).why_held(SEED) is not None:
+    if spread_of(named, SEED).hold_reason(SEED) is not None:
         return
     for one in {creator for creator, _ in named}:
         rest = [score for creator, score in named if creator != one]

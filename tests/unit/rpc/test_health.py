@@ -22,8 +22,8 @@ def opened(at: float = 0.0) -> CircuitBreaker:
 def test_five_failures_in_a_row_open_it_for_ten_seconds():
     breaker = opened()
 
-    assert not breaker.admit(FIRST_WAIT - 0.1)
-    assert breaker.admit(FIRST_WAIT)
+    assert not breaker.try_acquire(FIRST_WAIT - 0.1)
+    assert breaker.try_acquire(FIRST_WAIT)
 
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
@@ -42,8 +42,8 @@ def test_failures_now_and_then_open_it_when_they_are_more_than_three_of_ten(ever
 def test_on_trial_one_question_passes_and_its_answer_decides():
     breaker = opened()
 
-    assert breaker.admit(FIRST_WAIT)
-    assert not breaker.admit(FIRST_WAIT)
+    assert breaker.try_acquire(FIRST_WAIT)
+    assert not breaker.try_acquire(FIRST_WAIT)
     breaker.succeeded()
     assert breaker.state(FIRST_WAIT) is State.CLOSED
 
@@ -52,7 +52,7 @@ def test_each_trial_that_fails_doubles_the_wait_up_to_five_minutes():
     breaker, now, waits = opened(), 0.0, []
     for _ in range(8):
         began = now
-        while not breaker.admit(now):
+        while not breaker.try_acquire(now):
             now += 5
         waits.append(now - began)
         breaker.failed(now)
@@ -67,7 +67,7 @@ def test_whatever_happened_a_question_passes_within_five_minutes_and_a_minute(hi
     breaker, now = CircuitBreaker(), 0.0
     for works, passes in history:
         now += passes
-        if breaker.admit(now):
+        if breaker.try_acquire(now):
             if works:
                 breaker.succeeded()
             else:

@@ -8,7 +8,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 def failed(standing: EndpointStatus, kind: ErrorKind, words: str, *times: float) -> None:
     for now in times:
-        standing.failed(RpcError("http://one.example", kind, words), now)
+        standing.record_failure(RpcError("http://one.example", kind, words), now)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_says_nothing_against_an_endpoint_is_not_held_up_to_it():
 def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
     standing = EndpointStatus()
     failed(standing, ErrorKind.UNREACHABLE, "no connection", 100.0)
-    standing.is_back()
+    standing.mark_recovered()
 
     seen = [standing.in_a_word(100.0 + seconds) for seconds in (1.0, GOOD_SECONDS)]
 

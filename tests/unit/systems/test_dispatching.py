@@ -51,7 +51,7 @@ class Free:
             if node not in taken and (node, task.key) not in self.unfit
         ]
 
-    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
         return len(self.candidates(one.task, taken)) >= len(one.tasks)
 
     def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
@@ -279,7 +279,7 @@ def test_a_new_task_does_not_wait_for_the_queue(history):
         taken = set(turn.plan.active.values())
         for one in waiting:
             if one.task.key not in turn.plan.active:
-                assert (one.task.key in turn.plan.armed) == pool.suffices(one, taken)
+                assert (one.task.key in turn.plan.armed) == pool.has_candidates(one, taken)
 
 
 @given(scenes, st.integers(0, 7))

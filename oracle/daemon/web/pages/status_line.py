@@ -23,7 +23,7 @@ _TONES = {Severity.WELL: "good", Severity.ATTENTION: "late", Severity.DOWN: "bad
 
 def status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
     """Return the worst that is wrong in a few words, or that nothing is."""
-    worst, behind = health.worst, as_of.lag_blocks
+    worst, behind = health.worst_condition, as_of.lag_blocks
     tone = _TONES[health.severity]
     if worst is None:
         return StatusLine(tone, "Synced" if behind is not None else "Indexed")

@@ -54,7 +54,7 @@ def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_con
     with pytest.raises(RpcError, match="an answer to another question"):
         line.ask("eth_chainId")
 
-    assert line.serves(CHAIN_ID)
+    assert line.supports(CHAIN_ID)
     line.endpoint.close()
 
 

@@ -220,7 +220,7 @@ def test_what_is_only_written_otherwise_is_understood(
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert caller_of(a_chain.urls[0]).serves(CHAIN_ID)
+    assert caller_of(a_chain.urls[0]).supports(CHAIN_ID)
 
 
 TIMES = {

@@ -47,8 +47,8 @@ HELD = replace(RULES, kick_creator_share=UNIT // 2)
 def test_one_that_is_held_is_proposed_by_who_says_that_he_knows(
     office, config, endpoint, capsys, monkeypatch
 ):
-    judged = CreatorSpread.why_held
-    monkeypatch.setattr(CreatorSpread, "why_held", lambda told, _: judged(told, HELD))
+    judged = CreatorSpread.hold_reason
+    monkeypatch.setattr(CreatorSpread, "hold_reason", lambda told, _: judged(told, HELD))
     why = f"held for a person: {POOL} of its {POOL} scores come from one creator's tasks"
     assert run(["kickout", "list", "--config", config]) == 0
     listed = capsys.readouterr().out

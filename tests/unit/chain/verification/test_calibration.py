@@ -16,8 +16,8 @@ samples = st.tuples(st.integers(0, SAMPLES - 1), st.integers(0, 3 * SAMPLES)).fl
 def sampled(outcomes: list[bool]) -> Calibration:
     calibration = Calibration()
     for number, is_right in enumerate(outcomes):
-        calibration.judge(f"0x{number:064x}", {FEATURE: is_right})
-    calibration.conclude()
+        calibration.record_sample(f"0x{number:064x}", {FEATURE: is_right})
+    calibration.decide()
     return calibration
 
 
@@ -48,8 +48,8 @@ def test_a_wrong_sample_that_a_provider_was_not_asked_about_refutes_nothing(
     calibration = Calibration()
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []
-        calibration.judge(f"0x{number:064x}", {FEATURE: is_right}, unheard)
-    calibration.conclude()
+        calibration.record_sample(f"0x{number:064x}", {FEATURE: is_right}, unheard)
+    calibration.decide()
     heard_wrong = sum(not is_right for is_right, is_unheard in outcomes if not is_unheard)
     right = sum(is_right for is_right, _ in outcomes)
 
@@ -59,12 +59,12 @@ def test_a_wrong_sample_that_a_provider_was_not_asked_about_refutes_nothing(
 
 def test_a_sample_that_is_heard_later_answers_the_open_question():
     calibration = Calibration()
-    calibration.judge("0x01", {FEATURE: False}, ["provider"])
+    calibration.record_sample("0x01", {FEATURE: False}, ["provider"])
     question = calibration.open_question()
-    calibration.judge("0x01", {FEATURE: True})
+    calibration.record_sample("0x01", {FEATURE: True})
 
     assert question is not None
-    assert (question.block_hash, question.unheard) == ("0x01", ("provider",))
+    assert (question.block_hash, question.unanswered_providers) == ("0x01", ("provider",))
     assert calibration.open_question() is None
 
 
@@ -73,8 +73,8 @@ def test_no_sample_takes_a_proven_feature_back(outcomes: list[tuple[bool, bool]]
     calibration = sampled([True] * SAMPLES)
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []
-        calibration.judge(f"0x{number + 10**6:064x}", {FEATURE: is_right}, unheard)
-        calibration.conclude()
+        calibration.record_sample(f"0x{number + 10**6:064x}", {FEATURE: is_right}, unheard)
+        calibration.decide()
 
     assert calibration.has(FEATURE)
     assert calibration.open_question() is None

@@ -65,7 +65,7 @@ def test_weight_has_no_floor(vector):
 @vectors_of("one_creator", file="crynux-docs")
 def test_kickout_is_not_held_for_one_creator(vector):
     spread = spread_of([(node("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
-    assert (spread.why_held(CRYNUX_DOCS) is not None) is vector["held"]
+    assert (spread.hold_reason(CRYNUX_DOCS) is not None) is vector["held"]
 
 
 def test_seed_departs_from_the_letter_where_the_page_says_and_nowhere_else():

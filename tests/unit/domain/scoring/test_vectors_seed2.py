@@ -70,7 +70,7 @@ def test_a_kickout_is_held_where_one_creator_has_too_many_of_its_scores(vector):
     ]
     every = [*named, *[None] * vector["unknown"]]
     spread = spread_of([(creator, 0) for creator in every], rules)
-    assert (spread.why_held(rules) is not None) is vector["held"]
+    assert (spread.hold_reason(rules) is not None) is vector["held"]
 
 
 @vectors_of("weight_floor", file="seed-2")
