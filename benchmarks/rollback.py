@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
-from oracle.domain.fold.row_prefetch import tasks_named  # noqa: E402
+from oracle.domain.fold.row_prefetch import task_keys_in  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
@@ -102,7 +102,7 @@ def fold_anew(store: Store, history: list[DomainEvent]) -> None:
 
 def load(uow: UnitOfWork, fold: Fold, above: list[DomainEvent]) -> None:
     fold.last = uow.last_event.get()
-    fold.ledger.tasks.update(uow.tasks.named(tasks_named(above)))
+    fold.ledger.tasks.update(uow.tasks.named(task_keys_in(above)))
     fold.ledger.nodes.update({node.address: node for node in uow.nodes.all()})
 
 

@@ -19,12 +19,16 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.domain.fixed_point import UNIT, times  # noqa: E402
+from oracle.domain.fixed_point import UNIT, multiply  # noqa: E402
 from oracle.domain.scoring.group_ranking import score_of  # noqa: E402
 from oracle.domain.scoring.node_scores import is_below_line  # noqa: E402
-from oracle.domain.scoring.reliability import boosted, healed, penalized  # noqa: E402
+from oracle.domain.scoring.reliability import (  # noqa: E402
+    boosted_reliability,
+    healed_reliability,
+    penalized_reliability,
+)
 from oracle.domain.scoring.rule_json import fraction  # noqa: E402
-from oracle.domain.scoring.score_window import mean_of, with_score  # noqa: E402
+from oracle.domain.scoring.score_window import append_score, mean_of  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from oracle.systems.crynux.selection_weight import Weighting, stake_score, weight_of  # noqa: E402
 
@@ -67,10 +71,10 @@ class Network:
 
     def weigh(self, node: Node, time: int) -> int:
         """Return W; 0 where H excludes it."""
-        h = healed(node.base, node.since, time, SEED)
+        h = healed_reliability(node.base, node.since, time, SEED)
         if h < SEED.exclude_enter:
             return 0
-        qos = times(mean_of(node.pool, None, SEED), h)
+        qos = multiply(mean_of(node.pool, None, SEED), h)
         return weight_of(UNIT, node.stake, qos, self.weighting)
 
     def draw(self, time: int, taken: list[Node]) -> Node:
@@ -87,8 +91,10 @@ class Network:
         """Return how long it takes a node to answer, and bring the end into H; None: never."""
         is_silent = not node.answers or self.random.random() < SILENT
         if is_silent or node.base != UNIT:
-            h = healed(node.base, node.since, time, SEED)
-            node.base = penalized(h, SEED) if is_silent else boosted(h, SEED)
+            h = healed_reliability(node.base, node.since, time, SEED)
+            node.base = (
+                penalized_reliability(h, SEED) if is_silent else boosted_reliability(h, SEED)
+            )
             node.since = time
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
 
@@ -105,7 +111,7 @@ class Network:
             self.score(node, SEED.absent_score if rank is None else score_of(rank, SEED), time)
 
     def score(self, node: Node, score: int, time: int) -> None:
-        node.pool = with_score(node.pool, score, SEED)
+        node.pool = append_score(node.pool, score, SEED)
         node.settled = self.settled(node)
         if len(node.pool) == SEED.pool_size and is_below_line(sum(node.pool), SEED):
             node.out_at = time / DAY

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from lab.backtest.candidate_weights import Weighing
 from lab.backtest.results import TaskSpread
 from oracle.domain.events.network_events import TaskStarted
-from oracle.domain.fold.preconditions import against_start
+from oracle.domain.fold.preconditions import start_breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
@@ -54,7 +54,7 @@ class TaskSpreadMeter:
     def pass_by(self, event: TaskStarted, tasks: Mapping[TaskKey, Task]) -> None:
         """Note a start before what is counted: it takes a node from its group all the same."""
         known = tasks.get(event.task)
-        if known is not None and against_start(known, event) is None:
+        if known is not None and start_breach(known, event) is None:
             self._give(known, event)
 
     def look(
@@ -63,7 +63,7 @@ class TaskSpreadMeter:
         """Judge a start that is about to be folded: the node that got it is still free."""
         number, self._seen = self._seen, self._seen + 1
         task = tasks.get(event.task)
-        if task is not None and against_start(task, event) is not None:
+        if task is not None and start_breach(task, event) is not None:
             return
         task = new_task(event.task) if task is None else task
         self._actual[event.node] = self._actual.get(event.node, 0) + 1

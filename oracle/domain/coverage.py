@@ -100,7 +100,7 @@ class Covered:
         return BlockRange(self.first, self.last)
 
 
-def outside(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
+def subtract_coverage(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
     """Yield what is left of `old` where `covered` does not stand."""
     for each in old:
         if each.first < covered.first:
@@ -109,7 +109,7 @@ def outside(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
             yield replace(each, first=max(each.first, covered.last + 1))
 
 
-def joined(ascending: Iterable[Covered]) -> Iterator[Covered]:
+def merge_neighbours(ascending: Iterable[Covered]) -> Iterator[Covered]:
     """Make one of neighbours that are alike; it was audited when the last of them was."""
     waiting: Covered | None = None
     for each in ascending:

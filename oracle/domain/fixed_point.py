@@ -42,12 +42,12 @@ def decay(seconds: int, tau_seconds: int) -> int:
     return left
 
 
-def recovered(base: int, left: int) -> int:
+def close_gap_to_one(base: int, left: int) -> int:
     """Return `base` after all but `left` (2^-128) of its gap to one has closed; 10^-18."""
     return base + ((UNIT - base) * (ONE - left) >> _ONE_BITS)
 
 
-def times(factor: int, value: int) -> int:
+def multiply(factor: int, value: int) -> int:
     """Multiply two numbers in units of 10^-18, rounded down."""
     return factor * value // UNIT
 

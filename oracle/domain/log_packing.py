@@ -23,7 +23,7 @@ class _Words(dict[str, bytes]):
     def __missing__(self, digits: str) -> bytes:
         if len(self) >= _REMEMBERED:
             self.clear()
-        found = self[digits] = _packed_word(bytes.fromhex(digits))
+        found = self[digits] = _pack_word(bytes.fromhex(digits))
         return found
 
 
@@ -33,7 +33,7 @@ class _Parts(dict[bytes, str]):
     def __missing__(self, part: bytes) -> str:
         if len(self) >= _REMEMBERED:
             self.clear()
-        found = self[part] = _unpacked_word(part)
+        found = self[part] = _unpack_word(part)
         return found
 
 
@@ -41,14 +41,14 @@ _WORDS: Final = _Words()
 _PARTS: Final = _Parts()
 
 
-def packed(text: str) -> bytes:
+def pack_hex(text: str) -> bytes:
     """Return the data of a log, `0x` hex, packed."""
     words = _WORDS
     return b"".join([words[text[at : at + _DIGITS]] for at in range(2, len(text), _DIGITS)])
 
 
-def unpacked(value: bytes) -> str:
-    """Return, as `0x` hex, what `packed` was given."""
+def unpack_hex(value: bytes) -> str:
+    """Return, as `0x` hex, what `pack_hex` was given."""
     written, at, parts = ["0x"], 0, _PARTS
     while at < len(value):
         code = value[at]
@@ -58,7 +58,7 @@ def unpacked(value: bytes) -> str:
     return "".join(written)
 
 
-def _packed_word(word: bytes) -> bytes:
+def _pack_word(word: bytes) -> bytes:
     if len(word) < _WORD:
         return bytes([_REST + len(word) - 1]) + word
     left, right = word.lstrip(b"\0"), word.rstrip(b"\0")
@@ -67,7 +67,7 @@ def _packed_word(word: bytes) -> bytes:
     return bytes([_TRAILING + len(right) - 1]) + right
 
 
-def _unpacked_word(part: bytes) -> str:
+def _unpack_word(part: bytes) -> str:
     digits = part[1:].hex()
     if part[0] < _TRAILING:
         return digits.rjust(_DIGITS, "0")

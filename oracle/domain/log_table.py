@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_packing import packed, unpacked
+from oracle.domain.log_packing import pack_hex, unpack_hex
 from oracle.domain.logs import Log
 
 # Bits of a row's key below the block's number, which hold the log's index in the block.
@@ -72,7 +72,7 @@ class LogTable(Sequence[Log]):
                 sources[log.address, log.topics[0] if log.topics else ""],
                 plain(log.tx_hash[2:]),
                 plain("".join(log.topics[1:]).replace("0x", "")),
-                packed(log.data),
+                pack_hex(log.data),
             )
             for log in logs
         ]
@@ -146,7 +146,7 @@ def log_of_row(
         key & MOST_INDEX,
         address,
         (topic0, *("0x" + topic for topic in rest)) if topic0 else (),
-        unpacked(bytes(data)),
+        unpack_hex(bytes(data)),
     )
 
 

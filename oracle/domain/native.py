@@ -42,7 +42,7 @@ class Native(Protocol):
         """Return the first place with which the sum exceeds `x`, which is below the total."""
 
 
-def _found() -> Native | None:
+def _load_native() -> Native | None:
     try:
         found = cast("Native", import_module("oracle_native"))
     except ImportError:
@@ -50,4 +50,4 @@ def _found() -> Native | None:
     return found if found.VERSION == _VERSION else None
 
 
-native: Native | None = _found()
+native: Native | None = _load_native()

@@ -10,7 +10,11 @@ from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.fold.fold import FOLD_VERSION, Fold
-from oracle.domain.fold.row_prefetch import groups_named, members_of, tasks_named
+from oracle.domain.fold.row_prefetch import (
+    open_group_keys_in,
+    task_keys_in,
+    task_keys_of_open_groups,
+)
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.reports.registration import FirstEvents
 from oracle.domain.reports.report import MIN_SCORES
@@ -162,10 +166,10 @@ def _load_left_out(uow: UnitOfWork, state: FoldedState, said: Decoded, snapshot:
         _ChangedRowError: one has changed since.
     """
     ledger, rules = state.fold.ledger, state.fold.rules
-    named = tasks_named(said.events)
+    named = task_keys_in(said.events)
     _load_tasks(uow, ledger.tasks, named, snapshot)
     known = {key: ledger.tasks[key] for key in named & ledger.tasks.keys()}
-    groups = groups_named(said.events, known, rules) - ledger.groups.keys()
+    groups = open_group_keys_in(said.events, known, rules) - ledger.groups.keys()
     for group in uow.groups.named(groups).values():
         members = uow.tasks.named(group.tasks).values()
         if any(task.seen_at <= snapshot for task in members):
@@ -173,7 +177,7 @@ def _load_left_out(uow: UnitOfWork, state: FoldedState, said: Decoded, snapshot:
             if not group.closed or any(task.seen_at > snapshot for task in members):
                 raise _ChangedRowError
             ledger.groups[group.group] = group
-    _load_members(uow, state, groups | (groups_named(said.events, known, rules)), snapshot)
+    _load_members(uow, state, groups | (open_group_keys_in(said.events, known, rules)), snapshot)
 
 
 def _load_members(
@@ -181,7 +185,7 @@ def _load_members(
 ) -> None:
     ledger = state.fold.ledger
     open_groups = [ledger.groups[key] for key in groups & ledger.groups.keys()]
-    _load_tasks(uow, ledger.tasks, members_of(open_groups), snapshot)
+    _load_tasks(uow, ledger.tasks, task_keys_of_open_groups(open_groups), snapshot)
 
 
 def _load_tasks(

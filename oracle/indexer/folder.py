@@ -19,7 +19,12 @@ from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_named, tasks_named
+from oracle.domain.fold.row_prefetch import (
+    node_addresses_in,
+    open_group_keys_in,
+    task_keys_in,
+    task_keys_of_open_groups,
+)
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
@@ -127,13 +132,13 @@ class Folder:
     def _load(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
         """Bring in the rows that these events need and that are not in memory."""
         rows = self._fold.ledger
-        named = tasks_named(events)
+        named = task_keys_in(events)
         rows.tasks.update(uow.tasks.named(named - rows.tasks.keys()))
-        groups = groups_named(events, _those(rows.tasks, named), self.rules)
+        groups = open_group_keys_in(events, _those(rows.tasks, named), self.rules)
         rows.groups.update(uow.groups.named(groups - rows.groups.keys()))
-        members = members_of(_those(rows.groups, groups).values())
+        members = task_keys_of_open_groups(_those(rows.groups, groups).values())
         rows.tasks.update(uow.tasks.named(members - rows.tasks.keys()))
-        nodes = nodes_named(events, _those(rows.tasks, named | members))
+        nodes = node_addresses_in(events, _those(rows.tasks, named | members))
         rows.nodes.update(uow.nodes.named(nodes - rows.nodes.keys()))
 
     def _fold_piece(self, uow: UnitOfWork, rounds: Rounds, said: Decoded, final: int) -> int:

@@ -9,7 +9,7 @@ from typing_extensions import override
 from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.qos_oracle import proposal_in
 from oracle.chain.heads import Heads
-from oracle.domain.fold.working_set import MembershipTurn
+from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
 from oracle.domain.state.node import Membership
@@ -105,7 +105,9 @@ def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
     if kick.state is KickState.REFUSED:
         return not kick.is_settled
     turns = uow.memberships.of_node(kick.node, _ALL)
-    is_back = any(one.turn is MembershipTurn.JOINED and one.at > gone.tried_at for one in turns)
+    is_back = any(
+        one.turn is MembershipTransition.JOINED and one.at > gone.tried_at for one in turns
+    )
     return is_back and gone.target != NO_TARGET
 
 

@@ -6,7 +6,12 @@ from itertools import chain
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
-from oracle.domain.reports.low_rounds import Shown, first_run, newest_run, shown
+from oracle.domain.reports.low_rounds import (
+    Shown,
+    first_low_run,
+    lane_after_each_round,
+    newest_low_run_length,
+)
 from oracle.domain.reports.report import ReportSettings
 from oracle.store.database import UnitOfWork
 
@@ -20,7 +25,7 @@ def first_low(
     does not change them: they are what every reporter's evidence names.
     """
     line, count = settings.bands.kick_below, settings.kick_after_rounds
-    return first_run(_since(uow, interval, index), line, count)
+    return first_low_run(_since(uow, interval, index), line, count)
 
 
 def count_low_rounds(
@@ -35,7 +40,7 @@ def count_low_rounds(
     if not rounds:
         return 0
     before = _lane_before(uow, rounds[0].round, index)
-    return newest_run(list(shown(rounds, index, before)), line)
+    return newest_low_run_length(list(lane_after_each_round(rounds, index, before)), line)
 
 
 def _since(uow: UnitOfWork, interval: KickoutDue, index: int) -> Iterator[Shown]:
@@ -45,7 +50,7 @@ def _since(uow: UnitOfWork, interval: KickoutDue, index: int) -> Iterator[Shown]
         return
     lane = _lane_before(uow, first[0].round, index)
     for page in chain([first], pages):
-        for one in shown(page, index, lane):
+        for one in lane_after_each_round(page, index, lane):
             lane = one.lane
             yield one
 

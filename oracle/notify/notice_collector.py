@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import (
     MembershipChange,
-    MembershipTurn,
+    MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
 )
@@ -30,12 +30,12 @@ _THROUGH, _FORK = "notify_block", "notify_fork"
 _MOST_BLOCKS = 2_000
 # That something was asked for is no news yet.
 _TURNS = {
-    MembershipTurn.JOINED: NoticeKind.JOINED,
-    MembershipTurn.PAUSED: NoticeKind.PAUSED,
-    MembershipTurn.RESUMED: NoticeKind.RESUMED,
-    MembershipTurn.QUIT: NoticeKind.LEFT,
-    MembershipTurn.SLASHED: NoticeKind.LEFT,
-    MembershipTurn.KICKED_OUT: NoticeKind.LEFT,
+    MembershipTransition.JOINED: NoticeKind.JOINED,
+    MembershipTransition.PAUSED: NoticeKind.PAUSED,
+    MembershipTransition.RESUMED: NoticeKind.RESUMED,
+    MembershipTransition.QUIT: NoticeKind.LEFT,
+    MembershipTransition.SLASHED: NoticeKind.LEFT,
+    MembershipTransition.KICKED_OUT: NoticeKind.LEFT,
 }
 # What is older, in the chain's seconds, is forgotten: thirty days.
 _KEPT_SECONDS = 30 * 86_400

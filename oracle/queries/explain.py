@@ -30,7 +30,7 @@ from oracle.domain.scoring.legacy_factors import (
     incentive_shares,
     peers_at,
 )
-from oracle.domain.scoring.node_scores import long_term, scores_counted
+from oracle.domain.scoring.node_scores import count_scores, long_term
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of
 from oracle.domain.state.group import GroupMember
@@ -179,7 +179,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
                 f"{address} was never seen up to block {as_of.number}; "
                 "`qos-oracle nodes` names all there are"
             )
-        counted = scores_counted(node, as_of.time, rules)
+        counted = count_scores(node, as_of.time, rules)
         scores = uow.scores.of_node_at(address, as_of.number, counted) if counted else []
         changes = uow.reliability.of_node(address, _ALL, up_to_block=as_of.number)
         kickouts = list(_intervals_until(uow.kickouts.of_node(address), as_of.number))

@@ -16,12 +16,12 @@ from oracle.domain.fold.working_set import Anomaly, ScoreEntry
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
+    count_scores,
     is_excluded,
     is_kickout_due,
     long_term,
     qos_at,
     reliability_at,
-    scores_counted,
     status_of,
 )
 from oracle.domain.scoring.rules import Rules
@@ -106,7 +106,7 @@ def _pools(
     for entry in scores:
         given[entry.node].append(entry.score)
     for node in nodes:
-        counted = scores_counted(node, time, rules)
+        counted = count_scores(node, time, rules)
         del given[node.address][: node.scored - counted]
     return given
 

@@ -1,7 +1,7 @@
 """What became of reports that somebody, not always we, brought to the contract."""
 
 from oracle.chain.heads import Heads
-from oracle.domain.reports.round_data import data_of, encode
+from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.reports.report_repository import ReportState, StoredCut
@@ -87,5 +87,6 @@ def _has_landed(context: ReportingContext, uow: UnitOfWork, one: StoredCut, head
     return (
         stored is not None
         and stored.report.as_of.hash == accepted.as_of_hash
-        and stored.report.data == data_of(accepted.registrations, encode(accepted.words))
+        and stored.report.data
+        == encode_round(accepted.registrations, encode_records(accepted.words))
     )

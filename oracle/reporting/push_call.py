@@ -5,7 +5,7 @@ from typing_extensions import override
 from oracle.bindings.expected_events import missing_effect
 from oracle.chain.heads import Heads
 from oracle.domain.reports.lanes import lanes_of
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.quorum.resigning import with_more_gas
 from oracle.reporting.push_retries import is_renewed_by, why_hopeless
 from oracle.reporting.reporting_context import PUSH, ReportingContext
@@ -79,8 +79,8 @@ class PushCall(CallKind):
         waiting = [one for one in uow.reports.due() if one.report.period > period]
         if not waiting:
             return False
-        wanted = dict(decode(waiting[-1].report.records))
-        in_flight = {} if open_one is None else dict(decode(open_one.report.records))
+        wanted = dict(decode_records(waiting[-1].report.records))
+        in_flight = {} if open_one is None else dict(decode_records(open_one.report.records))
         on_chain = uow.rounds.words(wanted)
         written = {number: word.value for number, word in on_chain.items()} | in_flight
         band_of = self._context.settings.bands.band_of

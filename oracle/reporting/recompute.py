@@ -6,7 +6,7 @@ See docs/explanation/reports.md#cut-at-period-end.
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.registration import RegistrationRules
-from oracle.domain.reports.report import Report, ReportSettings, cut
+from oracle.domain.reports.report import Report, ReportSettings, cut_report
 from oracle.domain.reports.wanted_words import folded_words, scored_among, wanted_words
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
@@ -39,7 +39,9 @@ def report_of(
         rounds, nodes, folded.first_events, as_of.time, registering
     )
     words = folded_words(rounds, nodes, scored_at)
-    return cut(as_of, rounds, wanted_words(rounds, words, registrations, scored_at), settings)
+    return cut_report(
+        as_of, rounds, wanted_words(rounds, words, registrations, scored_at), settings
+    )
 
 
 def last_block_of(chain: ChainReader, store: Store, period: int, length: int) -> BlockRef:

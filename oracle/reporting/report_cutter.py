@@ -16,7 +16,7 @@ from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.contract_state import NodeIndex
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
 from oracle.domain.reports.registration import RegistrationRules, is_known
-from oracle.domain.reports.report import Report, ReportSettings, cut, period_of
+from oracle.domain.reports.report import Report, ReportSettings, cut_report, period_of
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import ScoredAt, WantedWords, wanted_words
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
@@ -113,7 +113,7 @@ class ReportCutter(BlockHook):
         """Return the report, and how many falls it leaves for later ones."""
         self._look_again(uow, rounds, as_of)
         wanted = self._wanted(uow, rounds, as_of.time)
-        return cut(as_of, rounds, wanted, self.settings), wanted.falls_waiting
+        return cut_report(as_of, rounds, wanted, self.settings), wanted.falls_waiting
 
     def _wanted(self, uow: UnitOfWork, rounds: Rounds, time: int) -> WantedWords:
         registrations = NO_REGISTRATIONS

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from oracle.bindings.qos_oracle import ContractStatus, push_call
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_schedule import ScheduleMoment, submission_window, turn_at
+from oracle.domain.reports.round_schedule import (
+    ScheduleMoment,
+    scheduled_cut_at,
+    submission_window,
+)
 from oracle.errors import TransientError
 from oracle.quorum.collector import signatures, why_not_counted
 from oracle.quorum.gatherer import review
@@ -213,7 +217,9 @@ def turn_now(
         last_report=status.last_report,
         anchor_window=status.limits.anchor_window,
     )
-    chosen = turn_at(without_held(uow, cuts), uow.reports.complete_from(), moment, settings)
+    chosen = scheduled_cut_at(
+        without_held(uow, cuts), uow.reports.complete_from(), moment, settings
+    )
     return None if chosen is None else uow.reports.at(chosen.period)
 
 

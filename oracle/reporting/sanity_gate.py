@@ -11,9 +11,14 @@ import structlog
 from oracle.domain.coverage import Level
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.round_schedule import Cut
-from oracle.domain.reports.sanity_limits import Activity, Move, quiet_period_reason, why_too_much
+from oracle.domain.reports.sanity_limits import (
+    Activity,
+    Move,
+    excess_change_reason,
+    quiet_period_reason,
+)
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.reporting.reporting_context import ReportingContext
@@ -63,7 +68,7 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
         return hold.reason if hold.released_at is None else None
     members = _members(uow)
     moves = _moves(uow, report, None)
-    reason = why_too_much(
+    reason = excess_change_reason(
         list(moves.values()), members, context.settings.bands.kick_below, context.sanity
     )
     if reason is not None:
@@ -91,7 +96,7 @@ def hold_report(context: ReportingContext, report: Report, why: str) -> StepResu
             "as_of": report.as_of.number,
             "head_round": report.head_round,
             "members": _members(uow),
-            "words": len(decode(report.records)),
+            "words": len(decode_records(report.records)),
             "registers": len(report.registrations.fresh),
             "tasks_ended": activity[-1].tasks if activity else None,
         }
@@ -123,7 +128,9 @@ def _looked_at_closely(context: ReportingContext, uow: UnitOfWork, report: Repor
         and indexes[index].node in nodes
         and nodes[indexes[index].node].membership is Membership.MEMBER
     ]
-    return why_too_much(theirs, _members(uow), context.settings.bands.kick_below, context.sanity)
+    return excess_change_reason(
+        theirs, _members(uow), context.settings.bands.kick_below, context.sanity
+    )
 
 
 def _why_quiet(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
@@ -162,13 +169,13 @@ def _moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int
 
     They are compared with what is on chain; or with what a human let go, where that is newer.
     """
-    records = decode(report.records)
+    records = decode_records(report.records)
     words = uow.rounds.words(number for number, _ in records)
     before = {number: word.value for number, word in words.items()}
     if released is not None:
         before |= {
             number: word
-            for number, word in decode(released.records)
+            for number, word in decode_records(released.records)
             if number not in words or words[number].time < released.as_of.time
         }
     return {

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.submission_policy import (
     Bounds,
     ReportChange,
     SubmissionValue,
     change_between,
-    worth_of,
+    submission_value_of,
 )
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.reporting.sanity_gate import hold_reason, hold_report
@@ -86,7 +86,7 @@ def _weighed(
 ) -> SubmissionValue:
     """Weigh a report; `times`: when the last round was accepted, and now, in chain time."""
     pushed_at, now = times
-    records = decode(report.records)
+    records = decode_records(report.records)
     words = uow.rounds.words(number for number, _ in records)
     on_chain = {number: word.value for number, word in words.items()}
     change, is_urgent = change_between(on_chain, records, context.settings.bands)
@@ -97,4 +97,4 @@ def _weighed(
         age=now - min([pushed_at, *(word.time for word in words.values())]),
     )
     bounds = Bounds(context.settings.heartbeat_seconds, context.tx.publisher.caps.fee_per_gas)
-    return worth_of(news, context.submission_policy, bounds)
+    return submission_value_of(news, context.submission_policy, bounds)

@@ -8,7 +8,7 @@ from oracle.domain.events.oracle_events import ContractEvent, NodeRegistered, Ro
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 
 
@@ -53,7 +53,7 @@ def round_of(rounds: Rounds, taken: RoundAccepted) -> list[ContractEvent]:
 
 def acceptance(rounds: Rounds, report: Report, block: int, time: int) -> list[ContractEvent]:
     """What the contract says when it takes a report in a block."""
-    words = dict(decode(report.records))
+    words = dict(decode_records(report.records))
     taken = accepted(report.head_round + 1, words, report.registrations, time=time)
     in_block = replace(taken, at=Position(block, 0, 99), as_of=report.as_of.number)
     return round_of(rounds, in_block)

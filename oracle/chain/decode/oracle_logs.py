@@ -29,7 +29,7 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
-from oracle.domain.reports.round_data import RoundData, data_in
+from oracle.domain.reports.round_data import RoundData, decode_round
 
 CONTRACT = "QoSOracle"
 ROUND_ACCEPTED = "RoundAccepted"
@@ -60,7 +60,7 @@ def pushed_data(call: Call, data_hash: Hash) -> RoundData:
     if "0x" + keccak(blob).hex() != data_hash:
         raise MalformedError("the data of the call have another hash")
     try:
-        return data_in(blob)
+        return decode_round(blob)
     except ValueError as error:
         raise MalformedError(f"the data of the call: {error}") from error
 

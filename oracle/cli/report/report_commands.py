@@ -9,7 +9,7 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_fo
 from oracle.daemon.app import App
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.queries.legacy_answers import share_answer
 from oracle.queries.reports.report_view import ReportLane, ReportView, report_view
 from oracle.queries.text.text_tables import WIDE, print_table
@@ -62,7 +62,7 @@ def _list(app: App, *, as_json: bool) -> None:
 
 
 def _row(one: StoredReport) -> list[str]:
-    words = len(decode(one.report.records))
+    words = len(decode_records(one.report.records))
     number = "" if one.round is None else str(one.round)
     new = len(one.report.registrations.fresh)
     facts = (one.report.period, one.report.as_of.number, number, words, new, one.outcome)
@@ -134,7 +134,7 @@ def report_facts(found: Report) -> dict[str, object]:
         "head_round": found.head_round,
         "prev": found.prev,
         "deadline": found.deadline,
-        "words": len(decode(found.records)),
+        "words": len(decode_records(found.records)),
         "registers": {
             "reused": [list(pair) for pair in found.registrations.reused],
             "appended": list(found.registrations.appended),

@@ -22,7 +22,7 @@ from oracle.domain.events.network_events import (
     TaskStarted,
 )
 from oracle.domain.reports.contract_state import RoundLimits
-from oracle.domain.scoring.missing_signals import shortfalls, untold
+from oracle.domain.scoring.missing_signals import missing_event_types, missing_fields
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.text.text_tables import cut_hash
 from oracle.store.schema import SchemaAge, schema_state
@@ -107,10 +107,10 @@ def profile_warnings(app: App) -> Iterator[str]:
     profile = app.reader.profile
     # A feed beside the chain says what the profile leaves out.
     if app.config.feed.url is None:
-        lacking = [*shortfalls(profile.says, app.rules), *_unscored(profile, app.rules)]
+        lacking = [*missing_event_types(profile.says, app.rules), *_unscored(profile, app.rules)]
     else:
         lacking = []
-    for sentence in (*lacking, *untold(profile.tells, app.rules)):
+    for sentence in (*lacking, *missing_fields(profile.tells, app.rules)):
         yield f"network.profile: {profile.name}: {sentence}"
     for name, contract in profile.contracts.items():
         first = app.config.chain.start_block

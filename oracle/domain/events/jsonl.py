@@ -172,7 +172,7 @@ def parse_event(line: str) -> DomainEvent:
     shape = _SHAPES.get(name) if isinstance(name, str) else None
     if shape is None:
         raise ValueError(f"type: {quoted(name)} is no type of event")
-    values = _values(shape, said)
+    values = _read_fields(shape, said)
     for key in shape.required:
         if key not in values:
             raise ValueError(f"{key}: missing")
@@ -196,7 +196,7 @@ def parse_wanted_task(text: str) -> TaskCreated:
     name = said.pop("type", None)
     if name not in (None, NAMES[TaskCreated]):
         raise ValueError(f"type: must be {NAMES[TaskCreated]}, not {quoted(name)}")
-    values = _values(_SHAPES[NAMES[TaskCreated]], said)
+    values = _read_fields(_SHAPES[NAMES[TaskCreated]], said)
     at = Position(*(values.pop(key, 0) for key in _PLACE if key not in _TIMES))
     values.setdefault("time", 0)
     _check_milliseconds(values)
@@ -221,7 +221,7 @@ def field_value(field: str, value: object) -> object:
     return _FIELDS[field].read(value)
 
 
-def _values(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
+def _read_fields(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
     """Read every field that is there; null means absent."""
     values = {}
     for key, value in said.items():
@@ -229,11 +229,11 @@ def _values(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
         if spelling is None:
             raise ValueError(f"{key}: no field of {shape.name}")
         if value is not None:
-            values[key] = _read(spelling, key, value)
+            values[key] = _read_field(spelling, key, value)
     return values
 
 
-def _read(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 - any field
+def _read_field(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 - any field
     try:
         return spelling.read(value)
     except ValueError as error:

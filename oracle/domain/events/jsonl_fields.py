@@ -33,7 +33,7 @@ def wire_int(value: object) -> object:
     return str(value) if isinstance(value, int) and value > _EXACT else value
 
 
-def whole(low: int, high: int) -> Spelling:
+def integer_field(low: int, high: int) -> Spelling:
     """A whole number from `low` to `high`; a decimal string only above 2^53."""
     said = f"must be a whole number from {low} to {_power(high)}"
 
@@ -53,7 +53,7 @@ def _power(number: int) -> str:
     return str(number) if number < _UINT32 else f"2^{number.bit_length()}-1"
 
 
-def hexadecimal(size: int) -> Spelling:
+def hex_field(size: int) -> Spelling:
     """So many bytes as 0x and hex digits, any case read, lower case kept."""
     pattern = re.compile(rf"0x[0-9a-f]{{{2 * size}}}")
 
@@ -67,7 +67,7 @@ def hexadecimal(size: int) -> Spelling:
     return Spelling(read)
 
 
-def word_of(kind: type[StrEnum]) -> Spelling:
+def enum_field(kind: type[StrEnum]) -> Spelling:
     """One of the words of an enumeration."""
     known = {member.value: member for member in kind}
 
@@ -79,7 +79,7 @@ def word_of(kind: type[StrEnum]) -> Spelling:
     return Spelling(read)
 
 
-def list_of(entry: Spelling, said: str, *, least: int = 0, most: int | None = None) -> Spelling:
+def list_field(entry: Spelling, said: str, *, least: int = 0, most: int | None = None) -> Spelling:
     """A list of such entries; `said` finishes the sentence "must be a list of"."""
 
     def read(value: object) -> tuple[object, ...]:
@@ -110,22 +110,22 @@ def _read_text(value: object) -> str:
     return value
 
 
-ADDRESS = hexadecimal(20)
-HASH = hexadecimal(32)
+ADDRESS = hex_field(20)
+HASH = hex_field(32)
 TRUTH = Spelling(_read_truth)
 TEXT = Spelling(_read_text)
-TEXTS = list_of(TEXT, "strings")
+TEXTS = list_field(TEXT, "strings")
 TRUTH = Spelling(_read_truth)
 WEI = Spelling(_read_wei, str)
-UINT32 = whole(0, _UINT32)
-INT63 = whole(0, _INT63)
-LOG_INDEX = whole(-1, _INT63)
+UINT32 = integer_field(0, _UINT32)
+INT63 = integer_field(0, _INT63)
+LOG_INDEX = integer_field(-1, _INT63)
 # Below 0: told by a feed, before the block's transactions.
-TX_INDEX = whole(-_INT63, _INT63)
-AT_LEAST_ONE = whole(1, _INT63)
-PLACE = whole(0, 2)
-VERSION = list_of(UINT32, "three integers", least=_VERSION_PARTS, most=_VERSION_PARTS)
-TASKS = list_of(HASH, "one or more tasks", least=1)
-KIND = word_of(TaskKind)
-REASON = word_of(AbortReason)
-LAST_STATUS = word_of(LastStatus)
+TX_INDEX = integer_field(-_INT63, _INT63)
+AT_LEAST_ONE = integer_field(1, _INT63)
+PLACE = integer_field(0, 2)
+VERSION = list_field(UINT32, "three integers", least=_VERSION_PARTS, most=_VERSION_PARTS)
+TASKS = list_field(HASH, "one or more tasks", least=1)
+KIND = enum_field(TaskKind)
+REASON = enum_field(AbortReason)
+LAST_STATUS = enum_field(LastStatus)

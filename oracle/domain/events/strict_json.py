@@ -49,7 +49,7 @@ def _integer(digits: str) -> int | _EndlessInteger:
         return _EndlessInteger(digits)
 
 
-def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _reject_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     said = dict(pairs)
     if len(said) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -58,7 +58,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 # NaN and Infinity become floats, which no field takes either.
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_int=_integer)
+_DECODER = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys, parse_int=_integer)
 
 
 def quoted(value: object) -> str:

@@ -19,20 +19,20 @@ from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.state.task import Run, Task
 
 
-def cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
+def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
     """A node's part ends; or, where no node is named, a task that nobody has started."""
     known = ledger.tasks.get(event.task)
-    breach = _against(known, event)
+    breach = _cancellation_breach(known, event)
     if breach is not None:
         ledger.anomaly(event, breach)
     elif event.node is None:
         _end_waiting(ledger, event, known)
     elif known is not None:
         (run,) = task_runs.open_runs(known, event.node)
-        task_endings.ended(ledger, _ending_of(event, run, known))
+        task_endings.apply_task_ended(ledger, _ending_event_of(event, run, known))
 
 
-def _against(task: Task | None, event: TaskCancelled) -> Breach | None:
+def _cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | None:
     if task is not None and task.node is not None:
         return Breach.NOT_OF_THIS_GENERATION
     if event.node is None:
@@ -40,7 +40,9 @@ def _against(task: Task | None, event: TaskCancelled) -> Breach | None:
     if task is None or not task.runs:
         return Breach.NOT_STARTED
     return (
-        None if task_runs.open_runs(task, event.node) else task_runs.why_not_open(task, event.node)
+        None
+        if task_runs.open_runs(task, event.node)
+        else task_runs.no_open_run_breach(task, event.node)
     )
 
 
@@ -48,12 +50,12 @@ def _end_waiting(ledger: WorkingSet, event: TaskCancelled, task: Task | None) ->
     if task is not None and task.runs:
         # Its parts end by themselves.
         return
-    task_endings.ended(
+    task_endings.apply_task_ended(
         ledger, TaskAborted(event.at, event.time, event.task, reason=AbortReason.CANCELLED)
     )
 
 
-def _ending_of(event: TaskCancelled, run: Run, task: Task) -> TaskTimedOut | TaskAborted:
+def _ending_event_of(event: TaskCancelled, run: Run, task: Task) -> TaskTimedOut | TaskAborted:
     if _was_waited_for(run, task):
         return TaskTimedOut(event.at, event.time, event.task, run.node)
     return TaskAborted(event.at, event.time, event.task, run.node, AbortReason.CANCELLED)

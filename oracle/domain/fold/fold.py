@@ -36,34 +36,34 @@ FOLD_VERSION = 10
 
 _FIRST = Position(-1, 0, 0, 0)
 
-_DEEDS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
-    said.NodeJoined: node_lifecycle.joined,
-    said.NodeUpdated: node_lifecycle.updated,
-    said.ModelAdded: node_lifecycle.model_added,
-    DownloadRequested: node_lifecycle.download_requested,
-    said.NodePaused: node_lifecycle.paused,
-    said.NodeResumed: node_lifecycle.resumed,
-    said.NodeQuit: node_lifecycle.left,
-    said.NodePauseAsked: node_lifecycle.asked,
-    said.NodeQuitAsked: node_lifecycle.asked,
-    said.NodeSlashed: node_lifecycle.left,
-    said.NodeKickedOut: node_lifecycle.left,
-    said.TaskCreated: task_lifecycle.created,
-    said.TaskQueued: task_lifecycle.queued,
-    said.TaskStarted: task_lifecycle.started,
-    said.TaskSubmitted: task_lifecycle.submitted,
-    said.TaskErrorReported: task_lifecycle.error_reported,
-    said.ResultCommitted: task_runs.answered,
-    said.ResultDisclosed: task_lifecycle.disclosed,
-    said.TaskValidated: task_lifecycle.validated,
-    FeeShared: task_lifecycle.fee_shared,
-    said.TaskSucceeded: task_endings.ended,
-    said.TaskRefunded: task_endings.ended,
-    said.TaskInvalidated: task_endings.ended,
-    said.TaskAborted: task_endings.ended,
-    said.TaskTimedOut: task_endings.ended,
-    said.TaskCancelled: cancelling.cancelled,
-    said.GroupValidated: group_validation.validated,
+_HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
+    said.NodeJoined: node_lifecycle.apply_node_joined,
+    said.NodeUpdated: node_lifecycle.apply_node_updated,
+    said.ModelAdded: node_lifecycle.apply_model_added,
+    DownloadRequested: node_lifecycle.apply_download_requested,
+    said.NodePaused: node_lifecycle.apply_node_paused,
+    said.NodeResumed: node_lifecycle.apply_node_resumed,
+    said.NodeQuit: node_lifecycle.apply_node_left,
+    said.NodePauseAsked: node_lifecycle.apply_leave_request,
+    said.NodeQuitAsked: node_lifecycle.apply_leave_request,
+    said.NodeSlashed: node_lifecycle.apply_node_left,
+    said.NodeKickedOut: node_lifecycle.apply_node_left,
+    said.TaskCreated: task_lifecycle.apply_task_created,
+    said.TaskQueued: task_lifecycle.apply_task_queued,
+    said.TaskStarted: task_lifecycle.apply_task_started,
+    said.TaskSubmitted: task_lifecycle.apply_task_submitted,
+    said.TaskErrorReported: task_lifecycle.apply_error_reported,
+    said.ResultCommitted: task_runs.apply_run_answer,
+    said.ResultDisclosed: task_lifecycle.apply_result_disclosed,
+    said.TaskValidated: task_lifecycle.apply_task_validated,
+    FeeShared: task_lifecycle.apply_fee_shared,
+    said.TaskSucceeded: task_endings.apply_task_ended,
+    said.TaskRefunded: task_endings.apply_task_ended,
+    said.TaskInvalidated: task_endings.apply_task_ended,
+    said.TaskAborted: task_endings.apply_task_ended,
+    said.TaskTimedOut: task_endings.apply_task_ended,
+    said.TaskCancelled: cancelling.apply_task_cancelled,
+    said.GroupValidated: group_validation.apply_group_validated,
 }
 
 
@@ -108,7 +108,7 @@ class Fold:
         Raises:
             ValueError: an event that is not after the last one folded.
         """
-        ledger, deeds = self.ledger, _DEEDS
+        ledger, deeds = self.ledger, _HANDLERS
         at, time = _FIRST if self.last is None else self.last.at, 0
         if self.last is not None:
             time = self.last.time
@@ -134,7 +134,7 @@ class Fold:
         `before`: only if this position is of another transaction.
         """
         if before is None or before[:2] != self.ledger.at[:2]:
-            group_validation.score_closing(self.ledger)
+            group_validation.score_closed_groups(self.ledger)
 
     def drain(self) -> Changes:
         """Hand out what has to be written down since the last drain.

@@ -14,16 +14,16 @@ from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import (
     closing_member_of,
-    finishers,
+    confirmed_answers,
+    rank_by_speed,
     rank_members,
-    right_answers,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import (
+    append_score,
     pool_before_score,
-    regrown,
+    prior_copies,
     restarts_until,
-    with_score,
 )
 from oracle.domain.state.group import GroupMember, GroupResult
 from oracle.domain.state.node import Node
@@ -32,15 +32,15 @@ from oracle.domain.state.task import Ending, Task
 # Each list of `OpenGroup.tasks` only ever grows at its end, so order is the chain's.
 
 
-def validated(ledger: WorkingSet, event: GroupValidated) -> None:
+def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
     """The chain names the members of a group: it closes here, where the rules say so."""
     if len(set(event.tasks)) != len(event.tasks):
         ledger.anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
-        _close(ledger, event, event.group, event.tasks)
+        _close_group(ledger, event, event.group, event.tasks)
 
 
-def enrolled(ledger: WorkingSet, event: TaskCreated) -> None:
+def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
     """A task is created with a group that has to be closed by counting."""
     if event.group is None:
         return
@@ -50,26 +50,26 @@ def enrolled(ledger: WorkingSet, event: TaskCreated) -> None:
         group.tasks = (*group.tasks, event.task)
 
 
-def after_ending(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
+def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
     """A task has ended: its group closes when enough members exist and all have ended."""
     group = None if task.group is None else ledger.groups.get(task.group)
     if group is None or group.closed or len(group.tasks) < ledger.rules.group_size:
         return
     if all(ledger.tasks[key].ending is not None for key in group.tasks):
         ledger.group(group.group).closed = True
-        _close(ledger, event, group.group, group.tasks)
+        _close_group(ledger, event, group.group, group.tasks)
 
 
-def _close(
+def _close_group(
     ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
 ) -> None:
     """Close a group: its answers are in, and its scores follow, at once or with its verdict."""
     if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
         # One task, one score: the earlier group has the first claim.
-        score_closing(ledger)
+        score_closed_groups(ledger)
     in_order = isinstance(event, GroupValidated) and event.ranked is True
     invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
-    present, known = _present(ledger, event, keys)
+    present, known = _unscored_tasks(ledger, event, keys)
     seen = {task.key: task for task in known}
     closing = ClosingGroup(
         group=group,
@@ -77,35 +77,35 @@ def _close(
         time=event.time,
         size=max(len(keys), *(task.group_size or 0 for task in known), 0),
         entrants=tuple(closing_member_of(key, seen.get(key)) for key in present),
-        answered=tuple(task.key for task in finishers(known, ledger.rules, in_order=in_order)),
+        answered=tuple(task.key for task in rank_by_speed(known, ledger.rules, in_order=in_order)),
         invalid=frozenset(invalid),
         possible=(event.possible or ()) if isinstance(event, GroupValidated) else (),
     )
     ledger.closing.append(closing)
     if ledger.rules.close == "terminal" or ledger.rules.ranked_answers == "all":
-        score_closing(ledger)
+        score_closed_groups(ledger)
 
 
-def score_closing(ledger: WorkingSet) -> None:
+def score_closed_groups(ledger: WorkingSet) -> None:
     """Score the groups that have closed, by what has been said of their answers so far."""
     closing_groups, ledger.closing = ledger.closing, []
     for closing in closing_groups:
         answered = [ledger.tasks[key] for key in closing.answered]
         if ledger.rules.ranked_answers == "right":
-            answered = right_answers(answered, closing.size, closing.invalid)
+            answered = confirmed_answers(answered, closing.size, closing.invalid)
         members = rank_members(closing.entrants, [task.key for task in answered], ledger.rules)
         members = legacy_round_scores.score_group(members, ledger.tasks, ledger.rules)
         if answered:
-            members = (*members, *_possible(ledger, closing))
+            members = (*members, *_possible_members(ledger, closing))
         result = GroupResult(closing.group, closing.at, closing.time, members, bool(answered))
         ledger.changes.results.append(result)
         for member in members if result.scored else ():
             spares = ledger.rules.pool_zero_only_on_timeout
             if not (spares and member.task in closing.invalid):
-                _score(ledger, result, member)
+                _score_member(ledger, result, member)
 
 
-def _possible(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
+def _possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
     """Yield tasks that may be members: they have neither a rank nor a score in the group."""
     for key in closing.possible:
         task = ledger.tasks.get(key)
@@ -113,7 +113,7 @@ def _possible(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember
             yield GroupMember(key, task.node, None, None, None)
 
 
-def _present(
+def _unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
     """Leave out tasks that another group has scored; one task, one score, ever."""
@@ -132,7 +132,7 @@ def _present(
     return present, known
 
 
-def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None:
+def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None:
     if member.node is None or member.score is None:
         return
     task = ledger.task(member.task)
@@ -141,9 +141,9 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
         return
     node = ledger.node(member.node, result.time)
     if ledger.rules.legacy is None:
-        _append(node, member.score, result.time, ledger.rules)
+        _append_score(node, member.score, result.time, ledger.rules)
     else:
-        legacy_tally.turn(node, result.time, ledger.rules.legacy)
+        legacy_tally.start_new_window(node, result.time, ledger.rules.legacy)
         # What was due in an earlier window ends with it, before this score may be reason anew.
         working_set.update_kickout_interval(ledger, node, ledger.at)
         legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
@@ -170,12 +170,12 @@ def _is_counted(task: Task, member: GroupMember, rules: Rules) -> bool:
     return task.ending is Ending.TIMED_OUT
 
 
-def _append(node: Node, score: int, time: int, rules: Rules) -> None:
+def _append_score(node: Node, score: int, time: int, rules: Rules) -> None:
     pool = pool_before_score(node, time, rules)
     if node.prior is not None:
-        pool = regrown(node.prior, rules)
+        pool = prior_copies(node.prior, rules)
         node.prior = None
-    node.pool = with_score(pool, score, rules)
+    node.pool = append_score(pool, score, rules)
     node.pool_sum = sum(node.pool)
     if rules.restarts:
         node.restarts = restarts_until(time, rules)

@@ -46,7 +46,9 @@ def round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
         return []
     return [
         RoundScores(*first, *second)
-        for first, second in zip(_judged(committed, rules), _judged(disclosed, rules), strict=True)
+        for first, second in zip(
+            _rank_and_score(committed, rules), _rank_and_score(disclosed, rules), strict=True
+        )
     ]
 
 
@@ -103,7 +105,9 @@ def score_group(
     )
 
 
-def _judged(places: Sequence[Position | None], rules: Rules) -> list[tuple[int | None, int]]:
+def _rank_and_score(
+    places: Sequence[Position | None], rules: Rules
+) -> list[tuple[int | None, int]]:
     order = sorted(place for place in places if place is not None)
     ranks = [None if place is None else order.index(place) + 1 for place in places]
     return [
@@ -111,7 +115,7 @@ def _judged(places: Sequence[Position | None], rules: Rules) -> list[tuple[int |
     ]
 
 
-def score(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
+def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
     """Bring a task that has wholly ended with `event` into the windows of its nodes, once."""
     rules = ledger.rules
     scores = round_scores(task.runs, rules)
@@ -121,7 +125,7 @@ def score(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
     task.scored_in = GroupKey(task.key)
     for run, scored in zip(task.runs, scores, strict=True):
         node = ledger.node(run.node, event.time)
-        legacy_tally.turn(node, event.time, rules.legacy)
+        legacy_tally.start_new_window(node, event.time, rules.legacy)
         # What was due in an earlier window ends with it, before this score may be reason anew.
         working_set.update_kickout_interval(ledger, node, event.at)
         legacy_tally.add_score(node, scored.task_score, event.time, rules.legacy)

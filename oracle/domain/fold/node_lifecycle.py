@@ -20,10 +20,10 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import working_set
-from oracle.domain.fold.preconditions import Breach, against_asking, against_membership
+from oracle.domain.fold.preconditions import Breach, leave_request_breach, membership_breach
 from oracle.domain.fold.working_set import (
     MembershipChange,
-    MembershipTurn,
+    MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
     WorkingSet,
@@ -31,7 +31,7 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.node_scores import is_kickout_due
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.reliability import healed_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of, restarts_until
 from oracle.domain.state.node import (
@@ -43,7 +43,7 @@ from oracle.domain.state.node import (
 )
 
 
-def joined(ledger: WorkingSet, event: NodeJoined) -> None:
+def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
     """A node joins or re-joins; what it says about itself is noted.
 
     See docs/reference/scoring-rules.md#coming-back.
@@ -51,7 +51,7 @@ def joined(ledger: WorkingSet, event: NodeJoined) -> None:
     known = ledger.nodes.get(event.node)
     if known is not None and known.pending is Pending.QUIT:
         # It could not join if it were there: its quit took effect, and no event showed it.
-        settle(ledger, known.address, event.at, event.time)
+        apply_pending_leave(ledger, known.address, event.at, event.time)
     if known is not None and known.membership is Membership.MEMBER:
         ledger.anomaly(event, Breach.JOINED_WHILE_MEMBER)
         return
@@ -60,18 +60,18 @@ def joined(ledger: WorkingSet, event: NodeJoined) -> None:
     is_known = node.membership is not Membership.UNKNOWN
     is_whole = not is_known or node.starts_anew or ledger.rules.rejoin_heals
     if is_known:
-        _bring_back(node, event.time, ledger.rules)
+        _restore_pool(node, event.time, ledger.rules)
     node.membership = Membership.MEMBER
-    _note(ledger, node, MembershipTurn.JOINED, (event.at, event.time))
+    _record_membership_change(ledger, node, MembershipTransition.JOINED, (event.at, event.time))
     if ledger.rules.legacy is not None:
         legacy_tally.follow_membership(node, event.time, ledger.rules.legacy)
-    _describe(node, event)
+    _set_description(node, event)
     if is_whole:
-        _make_whole(ledger, node, event)
+        _reset_reliability(ledger, node, event)
     working_set.update_kickout_interval(ledger, node, event.at, event.time)
 
 
-def _bring_back(node: Node, time: int, rules: Rules) -> None:
+def _restore_pool(node: Node, time: int, rules: Rules) -> None:
     """Decide what pool a node comes back with."""
     pool, prior = node.pool, node.prior
     if rules.rejoin_floor is not None and mean_of(pool, prior, rules) < rules.rejoin_floor:
@@ -86,9 +86,9 @@ def _bring_back(node: Node, time: int, rules: Rules) -> None:
     node.starts_anew = False
 
 
-def _make_whole(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
+def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
     """H is 1 from now on."""
-    before = healed(node.base, node.since, event.time, ledger.rules)
+    before = healed_reliability(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
         node.address, event.at, event.time, ReliabilityCause.JOINED, None, before, UNIT
     )
@@ -96,26 +96,26 @@ def _make_whole(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
     node.base, node.since, node.excluded = UNIT, event.time, False
 
 
-def updated(ledger: WorkingSet, event: NodeUpdated) -> None:
+def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
     """What changed about a node, a member or not."""
-    _describe(ledger.node(event.node, event.time), event)
+    _set_description(ledger.node(event.node, event.time), event)
 
 
-def _describe(node: Node, event: NodeJoined | NodeUpdated) -> None:
+def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
     for name in ("stake", "gpu_name", "gpu_vram", "version", "models", "timeout"):
         value = getattr(event, name)
         if value is not None:
             setattr(node, name, value)
 
 
-def model_added(ledger: WorkingSet, event: ModelAdded) -> None:
+def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
     """The node has one more model on disk."""
     node = ledger.node(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
 
 
-def download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
+def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
     """The node was asked to download a model; what was asked a day ago is forgotten."""
     node = ledger.node(event.node, event.time)
     since = event.time - REMEMBERED_SECONDS
@@ -123,17 +123,17 @@ def download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
     node.downloads = (*recent, DownloadRequest(event.model, event.time, event.until))
 
 
-def paused(ledger: WorkingSet, event: NodePaused) -> None:
+def apply_node_paused(ledger: WorkingSet, event: NodePaused) -> None:
     """A member asks for no more tasks."""
-    _turn(ledger, event, paused=True)
+    _set_paused(ledger, event, paused=True)
 
 
-def resumed(ledger: WorkingSet, event: NodeResumed) -> None:
+def apply_node_resumed(ledger: WorkingSet, event: NodeResumed) -> None:
     """A paused member is back."""
-    _turn(ledger, event, paused=False)
+    _set_paused(ledger, event, paused=False)
 
 
-def _turn(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
+def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
     known = ledger.nodes.get(event.node)
     if known is None or known.membership is not Membership.MEMBER:
         ledger.anomaly(event, Breach.NOT_A_MEMBER)
@@ -144,45 +144,47 @@ def _turn(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) 
         return
     node = ledger.node(event.node, event.time)
     node.paused = paused
-    turn = MembershipTurn.PAUSED if paused else MembershipTurn.RESUMED
-    _note(ledger, node, turn, (event.at, event.time))
+    turn = MembershipTransition.PAUSED if paused else MembershipTransition.RESUMED
+    _record_membership_change(ledger, node, turn, (event.at, event.time))
     if waits:
         node.pending = None
 
 
-def asked(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
+def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
     """A member wants to pause or to quit, and does so when it runs no task."""
     request = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
-    breach = against_asking(ledger.nodes.get(event.node), request)
+    breach = leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
     node = ledger.node(event.node, event.time)
     node.pending = request
     if node.running:
-        _note(ledger, node, _ASKED[request], (event.at, event.time))
+        _record_membership_change(
+            ledger, node, _REQUEST_TRANSITIONS[request], (event.at, event.time)
+        )
     else:
-        settle(ledger, event.node, event.at, event.time)
+        apply_pending_leave(ledger, event.node, event.at, event.time)
 
 
-def freed(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
+def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
     """The node has answered, and runs one task less; a member or not."""
     node = ledger.node(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
-        settle(ledger, address, at, time)
+        apply_pending_leave(ledger, address, at, time)
 
 
-def settle(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
+def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
     """Do what a node has asked for: it runs no task any more."""
     node = ledger.node(address, time)
     request, node.pending = node.pending, None
     if request is Pending.PAUSE:
         node.paused = True
-        _note(ledger, node, MembershipTurn.PAUSED, (at, time))
+        _record_membership_change(ledger, node, MembershipTransition.PAUSED, (at, time))
     elif request is Pending.QUIT:
         ledger.just_quit = {**_still(ledger.just_quit, at), address: (at.block, at.tx)}
-        _leave(ledger, node, Membership.QUIT, (at, time))
+        _end_membership(ledger, node, Membership.QUIT, (at, time))
 
 
 def _still(
@@ -191,7 +193,7 @@ def _still(
     return {node: place for node, place in just_quit.items() if place == (at.block, at.tx)}
 
 
-def left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
+def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
     """Membership ends; the pool stays as evidence.
 
     Contracts say that a task ended before they say what they do to its node: a kickout and a
@@ -199,12 +201,12 @@ def left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> N
     (docs/explanation/crynux.md#vsstask-contracts).
     """
     known = ledger.nodes.get(event.node)
-    breach = against_membership(known)
+    breach = membership_breach(known)
     if breach is not None and (isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)):
         ledger.anomaly(event, breach)
         return
     node = ledger.node(event.node, event.time)
-    _leave(ledger, node, _AFTERWARDS[type(event)], (event.at, event.time))
+    _end_membership(ledger, node, _MEMBERSHIP_AFTER[type(event)], (event.at, event.time))
 
 
 def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
@@ -212,13 +214,15 @@ def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bo
     return ledger.just_quit.get(event.node) == (event.at.block, event.at.tx)
 
 
-def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position, int]) -> None:
+def _end_membership(
+    ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position, int]
+) -> None:
     at, time = when
     rules = ledger.rules
     if how is Membership.KICKED_OUT:
         node.starts_anew = rules.kickout_starts_anew and is_kickout_due(node, rules, time)
     node.membership, node.paused, node.pending = how, False, None
-    _note(ledger, node, MembershipTurn(how.value), when)
+    _record_membership_change(ledger, node, MembershipTransition(how.value), when)
     if how is not Membership.QUIT:
         ledger.just_quit.pop(node.address, None)
     if rules.legacy is not None:
@@ -226,14 +230,17 @@ def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position
     working_set.update_kickout_interval(ledger, node, at)
 
 
-def _note(
-    ledger: WorkingSet, node: Node, turn: MembershipTurn, when: tuple[Position, int]
+def _record_membership_change(
+    ledger: WorkingSet, node: Node, turn: MembershipTransition, when: tuple[Position, int]
 ) -> None:
     ledger.changes.memberships.append(MembershipChange(node.address, *when, turn))
 
 
-_ASKED = {Pending.PAUSE: MembershipTurn.PAUSE_ASKED, Pending.QUIT: MembershipTurn.QUIT_ASKED}
-_AFTERWARDS = {
+_REQUEST_TRANSITIONS = {
+    Pending.PAUSE: MembershipTransition.PAUSE_ASKED,
+    Pending.QUIT: MembershipTransition.QUIT_ASKED,
+}
+_MEMBERSHIP_AFTER = {
     NodeQuit: Membership.QUIT,
     NodeSlashed: Membership.SLASHED,
     NodeKickedOut: Membership.KICKED_OUT,

@@ -60,14 +60,14 @@ class Breach(StrEnum):
     TIME_FELL = "time_fell"
 
 
-def against_membership(node: Node | None) -> Breach | None:
+def membership_breach(node: Node | None) -> Breach | None:
     """A member may quit, be slashed or be kicked out; nobody else may."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     return None
 
 
-def against_asking(node: Node | None, request: Pending) -> Breach | None:
+def leave_request_breach(node: Node | None, request: Pending) -> Breach | None:
     """A member may ask for a pause unless it has one, and for its end unless that is coming."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
@@ -77,21 +77,21 @@ def against_asking(node: Node | None, request: Pending) -> Breach | None:
     return Breach.PAUSED_TWICE if paused and request is Pending.PAUSE else None
 
 
-def against_creation(task: Task) -> Breach | None:
+def creation_breach(task: Task) -> Breach | None:
     """Created at most once."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.created_at is None else Breach.CREATED_TWICE
 
 
-def against_queueing(task: Task) -> Breach | None:
+def queueing_breach(task: Task) -> Breach | None:
     """Queued any number of times before its start."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.started_at is None and not task.runs else Breach.QUEUED_AFTER_START
 
 
-def against_start(task: Task, event: TaskStarted) -> Breach | None:
+def start_breach(task: Task, event: TaskStarted) -> Breach | None:
     """Started once; in a commit/disclose network once in each round, by different nodes."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
@@ -105,21 +105,21 @@ def against_start(task: Task, event: TaskStarted) -> Breach | None:
     return Breach.ROUND_TAKEN if taken else None
 
 
-def against_result(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
+def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
     """Submitted or error reported once after the start, by the node that runs it.
 
     In networks that reveal, what was submitted may turn out to be an error report.
     """
-    breach = _against_its_node(task, event)
+    breach = _node_breach(task, event)
     if breach is not None or task is None or task.stopped_at is None:
         return breach
     is_reveal = isinstance(event, TaskErrorReported) and not _is_revealed(task)
     return None if is_reveal else Breach.RESULT_TWICE
 
 
-def against_disclosure(task: Task | None, event: ResultDisclosed) -> Breach | None:
+def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | None:
     """Disclosed once after the submission, where it was no error report."""
-    breach = _against_its_node(task, event)
+    breach = _node_breach(task, event)
     if breach is not None or task is None:
         return breach
     if task.stopped_at is None:
@@ -127,9 +127,9 @@ def against_disclosure(task: Task | None, event: ResultDisclosed) -> Breach | No
     return Breach.RESULT_TWICE if _is_revealed(task) else None
 
 
-def against_sharing(task: Task | None, event: FeeShared) -> Breach | None:
+def fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
     """Paid once, to the node that ran it, before its end."""
-    breach = _against_its_node(task, event)
+    breach = _node_breach(task, event)
     if breach is not None or task is None:
         return breach
     return None if task.paid is None else Breach.PAID_TWICE
@@ -139,7 +139,7 @@ def _is_revealed(task: Task) -> bool:
     return task.error_reported or task.revealed_at is not None or task.validated
 
 
-def _against_its_node(
+def _node_breach(
     task: Task | None, event: TaskSubmitted | TaskErrorReported | ResultDisclosed | FeeShared
 ) -> Breach | None:
     if task is None:
@@ -151,7 +151,7 @@ def _against_its_node(
     return None
 
 
-def against_validation(task: Task | None) -> Breach | None:
+def validation_breach(task: Task | None) -> Breach | None:
     """Validated at most once, after the submission or the error report."""
     if task is None:
         return Breach.VALIDATED_WITHOUT_RESULT
@@ -165,7 +165,7 @@ def against_validation(task: Task | None) -> Breach | None:
     return None if answered else Breach.VALIDATED_WITHOUT_RESULT
 
 
-def against_ending(task: Task | None, event: DomainEvent) -> Breach | None:
+def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
     """One terminal; aborted is any task, seen or not, the other ends are of started ones."""
     if task is None:
         return None if isinstance(event, TaskAborted) else Breach.NOT_STARTED

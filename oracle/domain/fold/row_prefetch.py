@@ -13,7 +13,7 @@ from oracle.domain.state.group import OpenGroup
 from oracle.domain.state.task import Task
 
 
-def tasks_named(events: Iterable[DomainEvent]) -> set[TaskKey]:
+def task_keys_in(events: Iterable[DomainEvent]) -> set[TaskKey]:
     """Return the tasks that events name, alone or in a group."""
     named: set[TaskKey] = set()
     for event in events:
@@ -24,12 +24,12 @@ def tasks_named(events: Iterable[DomainEvent]) -> set[TaskKey]:
     return named
 
 
-def groups_named(
+def open_group_keys_in(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> set[GroupKey]:
     """Return the open groups that may grow or close; none unless the rules close by counting.
 
-    `tasks`: the rows of `tasks_named`, those that exist.
+    `tasks`: the rows of `task_keys_in`, those that exist.
     """
     if rules.close != "terminal":
         return set()
@@ -38,15 +38,17 @@ def groups_named(
     return named | {event.group for event in created if event.group is not None}
 
 
-def members_of(groups: Iterable[OpenGroup]) -> set[TaskKey]:
+def task_keys_of_open_groups(groups: Iterable[OpenGroup]) -> set[TaskKey]:
     """Return the tasks of groups that may still close."""
     return {key for group in groups if not group.closed for key in group.tasks}
 
 
-def nodes_named(events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task]) -> set[Address]:
+def node_addresses_in(
+    events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task]
+) -> set[Address]:
     """Return the nodes that events name, and those that run the tasks they name.
 
-    `tasks`: the rows of `tasks_named` and `members_of`, those that exist.
+    `tasks`: the rows of `task_keys_in` and `task_keys_of_open_groups`, those that exist.
     """
     named: set[Address] = set()
     for event in events:

@@ -12,10 +12,15 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
-from oracle.domain.fold.preconditions import Breach, against_ending, is_status_mismatch
+from oracle.domain.fold.preconditions import Breach, ending_breach, is_status_mismatch
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
-from oracle.domain.scoring.reliability import boosted, healed, is_excluded_after, penalized
+from oracle.domain.scoring.reliability import (
+    boosted_reliability,
+    healed_reliability,
+    is_excluded_after,
+    penalized_reliability,
+)
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
 
@@ -36,10 +41,10 @@ _CAUSES = {
 }
 
 
-def ended(ledger: WorkingSet, event: Terminal) -> None:
+def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
     """A task ends, or one node's part in it."""
     known = ledger.tasks.get(event.task)
-    breach = against_ending(known, event)
+    breach = ending_breach(known, event)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
@@ -47,16 +52,16 @@ def ended(ledger: WorkingSet, event: Terminal) -> None:
         _end_runs(ledger, event, known)
         return
     if known is not None:
-        _compare(ledger, event, known)
+        _record_status_mismatch(ledger, event, known)
     task = ledger.task(event.task)
-    _finish(event, task)
+    _set_ending(event, task)
     if task.node is not None:
-        _release(ledger, event, task, task.node)
+        _release_runner(ledger, event, task, task.node)
     if ledger.rules.close == "terminal":
-        group_validation.after_ending(ledger, event, task)
+        group_validation.close_group_if_complete(ledger, event, task)
 
 
-def _compare(ledger: WorkingSet, event: Terminal, task: Task) -> None:
+def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
     """What a terminal says about node and status is information; our record is used."""
     if event.node is not None and event.node != task.node:
         ledger.anomaly(event, Breach.NODE_DIFFERS)
@@ -64,7 +69,7 @@ def _compare(ledger: WorkingSet, event: Terminal, task: Task) -> None:
         ledger.anomaly(event, Breach.LAST_STATUS_DIFFERS)
 
 
-def _finish(event: Terminal, task: Task) -> None:
+def _set_ending(event: Terminal, task: Task) -> None:
     task.ending = _ENDINGS[type(event)]
     task.ended_at = event.at
     task.ended_time = event.time
@@ -76,53 +81,55 @@ def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
     """End the named node's part, or every part that is still open."""
     ending = task_runs.open_runs(known, event.node)
     if not ending:
-        breach = task_runs.why_not_open(known, event.node)
+        breach = task_runs.no_open_run_breach(known, event.node)
         ledger.anomaly(event, breach)
         return
     task = ledger.task(event.task)
-    task_runs.end(task, ending, _ENDINGS[type(event)])
+    task_runs.end_runs(task, ending, _ENDINGS[type(event)])
     if all(run.ending is not None for run in task.runs):
-        _finish(event, task)
+        _set_ending(event, task)
     for run in ending:
-        _release(ledger, event, task, run.node)
+        _release_runner(ledger, event, task, run.node)
     if task.ending is not None:
-        legacy_round_scores.score(ledger, event, task)
+        legacy_round_scores.score_ended_task(ledger, event, task)
         if ledger.rules.close == "terminal":
-            group_validation.after_ending(ledger, event, task)
+            group_validation.close_group_if_complete(ledger, event, task)
 
 
-def _release(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
+def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
     """The node runs one task less, unless it was free before; its H answers for the end."""
     node = ledger.node(address, event.time)
     if not task.freed:
         node.running -= 1
     cause = _CAUSES.get(_ENDINGS[type(event)])
     if cause is ReliabilityCause.TIMED_OUT and not ledger.rules.is_believed(task.timeout):
-        _excuse(ledger, event, node)
+        _record_excused_timeout(ledger, event, node)
     elif cause is not None:
-        _answer(ledger, event, node, cause)
+        _update_reliability(ledger, event, node, cause)
     if node.pending is not None and not node.running:
-        node_lifecycle.settle(ledger, address, event.at, event.time)
+        node_lifecycle.apply_pending_leave(ledger, address, event.at, event.time)
 
 
-def _excuse(ledger: WorkingSet, event: Terminal, node: Node) -> None:
+def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> None:
     """The timeout changes nothing: no node can be held to such a limit.
 
     See docs/reference/scoring-rules.md#limits-that-are-not-believed.
     """
     ledger.anomaly(event, Breach.LIMIT_NOT_BELIEVED)
-    now = healed(node.base, node.since, event.time, ledger.rules)
+    now = healed_reliability(node.base, node.since, event.time, ledger.rules)
     cause = ReliabilityCause.TIMEOUT_VOID
     void = ReliabilityChange(node.address, event.at, event.time, cause, event.task, now, now)
     ledger.changes.reliability.append(void)
 
 
-def _answer(ledger: WorkingSet, event: Terminal, node: Node, cause: ReliabilityCause) -> None:
+def _update_reliability(
+    ledger: WorkingSet, event: Terminal, node: Node, cause: ReliabilityCause
+) -> None:
     """Bring the end into the node's H."""
     rules = ledger.rules
     penalty = cause is ReliabilityCause.TIMED_OUT
-    before = healed(node.base, node.since, event.time, rules)
-    after = penalized(before, rules) if penalty else boosted(before, rules)
+    before = healed_reliability(node.base, node.since, event.time, rules)
+    after = penalized_reliability(before, rules) if penalty else boosted_reliability(before, rules)
     if before != UNIT or after != UNIT:
         change = ReliabilityChange(
             node.address, event.at, event.time, cause, event.task, before, after

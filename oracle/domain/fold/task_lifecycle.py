@@ -13,22 +13,22 @@ from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold import group_validation, node_lifecycle, task_runs
 from oracle.domain.fold.preconditions import (
     Breach,
-    against_creation,
-    against_disclosure,
-    against_queueing,
-    against_result,
-    against_sharing,
-    against_start,
-    against_validation,
+    creation_breach,
+    disclosure_breach,
+    fee_share_breach,
+    queueing_breach,
+    result_breach,
+    start_breach,
+    validation_breach,
 )
 from oracle.domain.fold.working_set import WorkingSet
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.reliability import healed_reliability
 
 
-def created(ledger: WorkingSet, event: TaskCreated) -> None:
+def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
     """A task is there, with what its creator asks for."""
     known = ledger.tasks.get(event.task)
-    breach = None if known is None else against_creation(known)
+    breach = None if known is None else creation_breach(known)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
@@ -47,23 +47,23 @@ def created(ledger: WorkingSet, event: TaskCreated) -> None:
     task.group = event.group
     task.group_size = event.group_size
     if ledger.rules.close == "terminal":
-        group_validation.enrolled(ledger, event)
+        group_validation.add_task_to_group(ledger, event)
 
 
-def queued(ledger: WorkingSet, event: TaskQueued) -> None:
+def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
     """No node was free."""
     known = ledger.tasks.get(event.task)
-    breach = None if known is None else against_queueing(known)
+    breach = None if known is None else queueing_breach(known)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
     ledger.task(event.task).queued = True
 
 
-def started(ledger: WorkingSet, event: TaskStarted) -> None:
+def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
     """A node has the task; its execution clock starts."""
     known = ledger.tasks.get(event.task)
-    breach = None if known is None else against_start(known, event)
+    breach = None if known is None else start_breach(known, event)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
@@ -73,45 +73,47 @@ def started(ledger: WorkingSet, event: TaskStarted) -> None:
         task.started_at = event.at
         task.started_time = event.time
     else:
-        task_runs.start(task, event, event.round)
+        task_runs.start_run(task, event, event.round)
     node = ledger.node(event.node, event.time)
     node.running += 1
     node.last_start = event.time
     node.in_use = task.models
     if node.excluded:
-        _look_again(ledger, event)
+        _clear_healed_exclusion(ledger, event)
 
 
-def _look_again(ledger: WorkingSet, event: TaskStarted) -> None:
+def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
     """A node that has healed past the exit is no longer remembered as excluded."""
     node = ledger.node(event.node, event.time)
-    reliability = healed(node.base, node.since, event.time, ledger.rules)
+    reliability = healed_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
 
 
-def submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
+def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
     """The result is in; the execution clock stops."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
         ledger.anomaly(event, Breach.NOT_OF_THIS_GENERATION)
         return
-    _stop(ledger, event, error=False)
+    _set_stopped(ledger, event, error=False)
 
 
-def error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
+def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
     """The node says that the task cannot be run; where it ranks, the rules say.
 
     After its submission: that was a commitment, and this is what it hid. The time stays.
     """
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
-        task_runs.answered(ledger, event)
+        task_runs.apply_run_answer(ledger, event)
         return
-    _stop(ledger, event, error=True)
+    _set_stopped(ledger, event, error=True)
 
 
-def _stop(ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error: bool) -> None:
-    breach = against_result(ledger.tasks.get(event.task), event)
+def _set_stopped(
+    ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error: bool
+) -> None:
+    breach = result_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
@@ -121,37 +123,37 @@ def _stop(ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error
         task.stopped_time = event.time
         if event.frees:
             task.freed = True
-            node_lifecycle.freed(ledger, event.node, event.at, event.time)
+            node_lifecycle.release_node(ledger, event.node, event.at, event.time)
     else:
         task.revealed_at = event.at
     task.error_reported = error
 
 
-def disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
+def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
     """The node shows the result that it submitted; its time stays, its rank too."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
-        task_runs.answered(ledger, event)
+        task_runs.apply_run_answer(ledger, event)
         return
-    breach = against_disclosure(known, event)
+    breach = disclosure_breach(known, event)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
     ledger.task(event.task).revealed_at = event.at
 
 
-def fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
+def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
     """The group pays by points, and this node so much for this task."""
-    breach = against_sharing(ledger.tasks.get(event.task), event)
+    breach = fee_share_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
     ledger.task(event.task).paid = event.fee
 
 
-def validated(ledger: WorkingSet, event: TaskValidated) -> None:
+def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
     """The result was accepted."""
-    breach = against_validation(ledger.tasks.get(event.task))
+    breach = validation_breach(ledger.tasks.get(event.task))
     if breach is not None:
         ledger.anomaly(event, breach)
         return

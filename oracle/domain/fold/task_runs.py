@@ -19,19 +19,19 @@ from oracle.domain.ids import Address
 from oracle.domain.state.task import Ending, Run, Task
 
 
-def start(task: Task, event: TaskStarted, place: int) -> None:
+def start_run(task: Task, event: TaskStarted, place: int) -> None:
     """One more node starts on the task, at its `place`."""
     run = Run(place, event.node, event.at, event.time)
     task.runs = (*task.runs, run)
 
 
-def answered(
+def apply_run_answer(
     ledger: WorkingSet, event: ResultCommitted | ResultDisclosed | TaskErrorReported
 ) -> None:
     """A node commits, discloses or reports an error in its own part."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _run_of(task, event.node)
-    breach = _against(task, run, event)
+    breach = _run_breach(task, run, event)
     if task is None or run is None or breach is not None:
         ledger.anomaly(event, breach or Breach.NOT_STARTED)
         return
@@ -41,18 +41,18 @@ def answered(
         after = run._replace(disclosed_at=event.at)
     else:
         after = run._replace(reported_at=event.at)
-    _put(ledger.task(event.task), after)
+    _replace_run(ledger.task(event.task), after)
 
 
 def _run_of(task: Task, node: Address) -> Run | None:
     return next((run for run in task.runs if run.node == node), None)
 
 
-def _put(task: Task, after: Run) -> None:
+def _replace_run(task: Task, after: Run) -> None:
     task.runs = tuple(after if run.round == after.round else run for run in task.runs)
 
 
-def _against(
+def _run_breach(
     task: Task | None,
     run: Run | None,
     event: ResultCommitted | ResultDisclosed | TaskErrorReported,
@@ -62,19 +62,19 @@ def _against(
     if task.ending is not None or (run is not None and run.ending is not None):
         return Breach.AFTER_TERMINAL
     if run is None:
-        return _why_not_its_node(task)
+        return _missing_run_breach(task)
     if run.disclosed_at or run.reported_at:
         return Breach.RESULT_TWICE
-    return _out_of_step(run, event)
+    return _commitment_breach(run, event)
 
 
-def _why_not_its_node(task: Task) -> Breach:
+def _missing_run_breach(task: Task) -> Breach:
     if task.node is not None:
         return Breach.NOT_OF_THIS_GENERATION
     return Breach.NODE_DOES_NOT_RUN_IT if task.runs else Breach.NOT_STARTED
 
 
-def _out_of_step(
+def _commitment_breach(
     run: Run, event: ResultCommitted | ResultDisclosed | TaskErrorReported
 ) -> Breach | None:
     if isinstance(event, ResultCommitted) and run.committed_at:
@@ -89,13 +89,13 @@ def open_runs(task: Task, node: Address | None) -> list[Run]:
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 
-def why_not_open(task: Task, node: Address | None) -> Breach:
+def no_open_run_breach(task: Task, node: Address | None) -> Breach:
     """Return what a terminal breaks that names a node without an open part."""
     known = node is None or _run_of(task, node) is not None
     return Breach.AFTER_TERMINAL if known else Breach.NODE_DOES_NOT_RUN_IT
 
 
-def end(task: Task, ending: Sequence[Run], how: Ending) -> None:
+def end_runs(task: Task, ending: Sequence[Run], how: Ending) -> None:
     """End these parts of the task."""
     for run in ending:
-        _put(task, run._replace(ending=how))
+        _replace_run(task, run._replace(ending=how))

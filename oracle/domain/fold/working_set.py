@@ -88,7 +88,7 @@ class ReliabilityChange(NamedTuple):
     after: int
 
 
-class MembershipTurn(StrEnum):
+class MembershipTransition(StrEnum):
     JOINED = "joined"
     # What a busy node asks for takes effect when its task ends.
     PAUSE_ASKED = "pause_asked"
@@ -101,7 +101,7 @@ class MembershipTurn(StrEnum):
 
 
 # Turns that leave membership as it is until the node's task ends.
-ASKED = (MembershipTurn.PAUSE_ASKED, MembershipTurn.QUIT_ASKED)
+ASKED = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QUIT_ASKED)
 
 
 class MembershipChange(NamedTuple):
@@ -110,7 +110,7 @@ class MembershipChange(NamedTuple):
     node: Address
     at: Position
     time: int
-    turn: MembershipTurn
+    turn: MembershipTransition
 
 
 @dataclass(frozen=True, slots=True)

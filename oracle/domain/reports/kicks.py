@@ -96,7 +96,7 @@ class Kick:
         return self.state is KickState.REFUSED and (gone is None or gone.refusals >= MOST_ALIKE)
 
 
-def proposed(event: KickProposed) -> Kick:
+def kick_from_proposal(event: KickProposed) -> Kick:
     """Return the kickout that an event proposes."""
     return Kick(
         node=event.node,
@@ -109,12 +109,12 @@ def proposed(event: KickProposed) -> Kick:
     )
 
 
-def executed(before: Kick | None, event: KickExecuted, executed_in: ExecutedIn) -> Kick:
+def record_execution(before: Kick | None, event: KickExecuted, executed_in: ExecutedIn) -> Kick:
     """Return the kickout after the node was expelled, or the network was asked once more.
 
     `before` None: it was proposed before the first block that we read.
     """
-    kick = before or _unseen(event.node, event.evidence, event.at)
+    kick = before or _kick_without_proposal(event.node, event.evidence, event.at)
     gone, head_round = kick.expulsion, executed_in.round
     until = min(event.time + executed_in.cooldown, FOR_EVER)
     expulsion = Expulsion(event.at, head_round, until, event.target, head_round, event.at)
@@ -127,10 +127,10 @@ def executed(before: Kick | None, event: KickExecuted, executed_in: ExecutedIn) 
     return replace(kick, state=KickState.EXECUTED, evidence=event.evidence, expulsion=expulsion)
 
 
-def refused(before: Kick | None, event: KickRefused, head_round: int) -> Kick:
+def record_refusal(before: Kick | None, event: KickRefused, head_round: int) -> Kick:
     """Return the kickout after the network refused to end the membership."""
-    kick = before or _unseen(event.node, ZERO_HASH, event.at)
-    gone = kick.expulsion or _forgotten(event.at, head_round)
+    kick = before or _kick_without_proposal(event.node, ZERO_HASH, event.at)
+    gone = kick.expulsion or _expulsion_of_unknown_kick(event.at, head_round)
     is_alike = gone.refusals > 0 and gone.reason == event.reason
     expulsion = replace(
         gone,
@@ -143,16 +143,16 @@ def refused(before: Kick | None, event: KickRefused, head_round: int) -> Kick:
     return replace(kick, state=KickState.REFUSED, expulsion=expulsion)
 
 
-def expelled_before(event: NodeExpelled) -> Kick:
+def initial_expulsion(event: NodeExpelled) -> Kick:
     """Return the expulsion that an oracle was made with."""
-    kick = _unseen(event.node, ZERO_HASH, event.at)
-    return replace(kick, expulsion=_forgotten(event.at, 0))
+    kick = _kick_without_proposal(event.node, ZERO_HASH, event.at)
+    return replace(kick, expulsion=_expulsion_of_unknown_kick(event.at, 0))
 
 
-def _forgotten(at: Position, head_round: int) -> Expulsion:
+def _expulsion_of_unknown_kick(at: Position, head_round: int) -> Expulsion:
     """An expulsion that is known by what came after it."""
     return Expulsion(at, head_round, FOR_EVER, NO_TARGET, head_round, at)
 
 
-def _unseen(node: Address, evidence: Hash, at: Position) -> Kick:
+def _kick_without_proposal(node: Address, evidence: Hash, at: Position) -> Kick:
     return Kick(node, 0, evidence, 0, 0, at, KickState.EXECUTED)

@@ -21,7 +21,9 @@ class Shown(NamedTuple):
     lane: int
 
 
-def shown(rounds: Iterable[RoundAccepted], index: int, before: int) -> Iterator[Shown]:
+def lane_after_each_round(
+    rounds: Iterable[RoundAccepted], index: int, before: int
+) -> Iterator[Shown]:
     """Yield what the lane `index` held after each round, in order.
 
     A round that does not carry its word leaves it as it was. `before`: the lane before the first.
@@ -39,7 +41,7 @@ def is_low(lane: int, line: int) -> bool:
     return lane != NEVER_REPORTED and lane < line
 
 
-def first_run(seen: Iterable[Shown], line: int, count: int) -> tuple[Shown, ...]:
+def first_low_run(seen: Iterable[Shown], line: int, count: int) -> tuple[Shown, ...]:
     """Return the first `count` low rounds in a row; what there is of the last run, where fewer."""
     run: list[Shown] = []
     for one in seen:
@@ -49,7 +51,7 @@ def first_run(seen: Iterable[Shown], line: int, count: int) -> tuple[Shown, ...]
     return tuple(run)
 
 
-def newest_run(seen: Sequence[Shown], line: int) -> int:
+def newest_low_run_length(seen: Sequence[Shown], line: int) -> int:
     """Count the low rounds in a row up to the last one."""
     count = 0
     for one in reversed(seen):

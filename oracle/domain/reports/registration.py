@@ -143,7 +143,7 @@ def registrations_at(
     the contract refuses a round that registers a node and says nothing of it.
     """
     room = max(0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free)))
-    room = min(room, _spoken_of(free, rounds.node_count, max_words))
+    room = min(room, _indexes_within_words(free, rounds.node_count, max_words))
     chosen = [one.node for one in sorted(newcomers)[:room]]
     reused = tuple(
         Reuse(node, rounds.indexes[index].node) for node, index in zip(chosen, free, strict=False)
@@ -151,7 +151,7 @@ def registrations_at(
     return Registrations(reused, tuple(chosen[len(reused) :]))
 
 
-def _spoken_of(free: Sequence[int], node_count: int, max_words: int) -> int:
+def _indexes_within_words(free: Sequence[int], node_count: int, max_words: int) -> int:
     """Return how many indexes, in the order in which they are given, share `max_words` words."""
     words: set[int] = set()
     for place, index in enumerate(free):

@@ -13,7 +13,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, Bands, lanes_of
-from oracle.domain.reports.round_data import data_of, encode
+from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import WantedWords
 from oracle.domain.scoring.rules import Rules
@@ -83,7 +83,7 @@ class Report:
     @property
     def data(self) -> bytes:
         """What is pushed and hashed; nothing where there is nothing to say."""
-        return data_of(self.registrations, self.records) if self.records else b""
+        return encode_round(self.registrations, self.records) if self.records else b""
 
     @property
     def fingerprint(self) -> Hash:
@@ -125,7 +125,9 @@ def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
 
-def cut(as_of: BlockRef, rounds: Rounds, wanted: WantedWords, settings: ReportSettings) -> Report:
+def cut_report(
+    as_of: BlockRef, rounds: Rounds, wanted: WantedWords, settings: ReportSettings
+) -> Report:
     """Compare the words wanted at `as_of` with those on chain, and keep what is worth sending.
 
     Args:
@@ -134,19 +136,19 @@ def cut(as_of: BlockRef, rounds: Rounds, wanted: WantedWords, settings: ReportSe
         wanted: every word with an assigned lane, those of nodes to be registered included.
         settings: the numbers of the rules id.
     """
-    chosen = _chosen(as_of, rounds, wanted, settings)
+    chosen = _select_words(as_of, rounds, wanted, settings)
     return Report(
         period=period_of(as_of.time, settings.period_seconds),
         as_of=as_of,
         head_round=rounds.head.round,
         prev=rounds.head.digest,
         deadline=as_of.time + settings.ttl_seconds,
-        records=encode([(index, wanted.words[index]) for index in sorted(chosen)]),
+        records=encode_records([(index, wanted.words[index]) for index in sorted(chosen)]),
         registrations=wanted.registrations,
     )
 
 
-def _chosen(
+def _select_words(
     as_of: BlockRef, rounds: Rounds, wanted: WantedWords, settings: ReportSettings
 ) -> list[int]:
     """Return the words to send: urgent ones first, then the longest unsent, at most `max_words`.

@@ -28,7 +28,7 @@ class RoundData(NamedTuple):
     words: tuple[tuple[int, int], ...]
 
 
-def data_of(registrations: Registrations, records: bytes) -> bytes:
+def encode_round(registrations: Registrations, records: bytes) -> bytes:
     """Write the blob that is pushed and hashed."""
     reused, appended = registrations
     counts = b"".join(len(one).to_bytes(_COUNT_BYTES) for one in (reused, appended))
@@ -36,18 +36,18 @@ def data_of(registrations: Registrations, records: bytes) -> bytes:
     return b"".join([counts, *(bytes.fromhex(node[2:]) for node in nodes), records])
 
 
-def data_in(blob: bytes) -> RoundData:
+def decode_round(blob: bytes) -> RoundData:
     """Read a blob back, strictly: what is read and written again is the same.
 
     Raises:
         ValueError: it is too short for what it counts, its records are not whole, or its words
             do not ascend.
     """
-    registrations, records = parted(blob)
-    return RoundData(registrations, tuple(decode(records)))
+    registrations, records = split_registrations(blob)
+    return RoundData(registrations, tuple(decode_records(records)))
 
 
-def parted(blob: bytes) -> tuple[Registrations, bytes]:
+def split_registrations(blob: bytes) -> tuple[Registrations, bytes]:
     """Return whom a blob registers, and its records. Raises ValueError: it is too short."""
     records = records_in(blob)
     reused, _ = _counts(blob)
@@ -68,14 +68,14 @@ def records_in(blob: bytes) -> bytes:
     return blob[start:]
 
 
-def encode(words: Sequence[tuple[int, int]]) -> bytes:
+def encode_records(words: Sequence[tuple[int, int]]) -> bytes:
     """Write records of 35 bytes: 3-byte word number, strictly ascending, and the word."""
     return b"".join(
         index.to_bytes(_INDEX_BYTES, "big") + word.to_bytes(32, "big") for index, word in words
     )
 
 
-def decode(records: bytes) -> list[tuple[int, int]]:
+def decode_records(records: bytes) -> list[tuple[int, int]]:
     """Read records back.
 
     Raises:
@@ -95,7 +95,7 @@ def decode(records: bytes) -> list[tuple[int, int]]:
     return words
 
 
-def word_among(records: bytes, index: int) -> int | None:
+def find_word(records: bytes, index: int) -> int | None:
     """Return the word `index` of records, which ascend; None: it is not among them."""
     first, end = 0, len(records) // RECORD_BYTES
     while first < end:

@@ -63,7 +63,7 @@ def submission_window(settings: ReportSettings) -> int:
     return -(-settings.ttl_seconds // settings.period_seconds)
 
 
-def turn_at(
+def scheduled_cut_at(
     cuts: Sequence[Cut], complete_from: int, moment: ScheduleMoment, settings: ReportSettings
 ) -> Cut | None:
     """Return the report that is signed at this moment; None: none is.
@@ -91,7 +91,10 @@ def turn_at(
         on_top = [cut for cut in held if cut.speaks and cut.head_round == moment.head_round]
         if not on_top or not _is_whole(held, complete_from, shift * length, moment.head_round):
             continue
-        turn = next((cut for cut in _turns(on_top, moment) if not moment.is_over(cut)), None)
+        turn = next(
+            (cut for cut in _cuts_in_signing_order(on_top, moment) if not moment.is_over(cut)),
+            None,
+        )
         if turn is not None:
             return turn
     return None
@@ -104,7 +107,7 @@ def _is_whole(held: Sequence[Cut], complete_from: int, start: int, head_round: i
     )
 
 
-def _turns(on_top: Sequence[Cut], moment: ScheduleMoment) -> Iterable[Cut]:
+def _cuts_in_signing_order(on_top: Sequence[Cut], moment: ScheduleMoment) -> Iterable[Cut]:
     """Yield the reports of one shift that are signed one after the other."""
     free_from = -1
     for cut in on_top:

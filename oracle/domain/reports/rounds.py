@@ -35,10 +35,10 @@ from oracle.domain.reports.kicks import (
     ExecutedIn,
     Kick,
     KickState,
-    executed,
-    expelled_before,
-    proposed,
-    refused,
+    initial_expulsion,
+    kick_from_proposal,
+    record_execution,
+    record_refusal,
 )
 from oracle.domain.reports.lanes import (
     DO_NOT_SELECT,
@@ -141,16 +141,16 @@ class Rounds:
         """Note what became of a kickout."""
         match event:
             case KickProposed():
-                self._set_kick(proposed(event))
+                self._set_kick(kick_from_proposal(event))
             case KickExecuted(node=node):
                 known = self.standing.kick_limits
                 cooldown = FOR_EVER if known is None else known.kick_cooldown
                 executed_in = ExecutedIn(self.head.round, cooldown)
-                self._set_kick(executed(self.kicks.get(node), event, executed_in))
+                self._set_kick(record_execution(self.kicks.get(node), event, executed_in))
             case KickRefused(node=node):
-                self._set_kick(refused(self.kicks.get(node), event, self.head.round))
+                self._set_kick(record_refusal(self.kicks.get(node), event, self.head.round))
             case NodeExpelled():
-                self._set_kick(expelled_before(event))
+                self._set_kick(initial_expulsion(event))
             case NodeReadmitted(node=node):
                 self._readmit(node)
             case _:

@@ -51,7 +51,7 @@ class Activity(NamedTuple):
     nodes: int
 
 
-def changed_too_far(moves: Sequence[Move], sanity: Sanity) -> int:
+def count_large_changes(moves: Sequence[Move], sanity: Sanity) -> int:
     """Count the lanes that move by more than `changed_by`; a first word is no change."""
     return sum(
         one.before != NEVER_REPORTED and abs(one.after - one.before) > sanity.changed_by
@@ -59,7 +59,7 @@ def changed_too_far(moves: Sequence[Move], sanity: Sanity) -> int:
     )
 
 
-def newly_low(moves: Sequence[Move], kick_line: int) -> int:
+def count_newly_low(moves: Sequence[Move], kick_line: int) -> int:
     """Count the lanes that were good and would be under the line, or not selectable.
 
     `kick_line` is a lane: `Bands.kick_below`.
@@ -71,7 +71,7 @@ def newly_low(moves: Sequence[Move], kick_line: int) -> int:
     )
 
 
-def why_too_much(
+def excess_change_reason(
     moves: Sequence[Move], members: int, kick_line: int, sanity: Sanity
 ) -> str | None:
     """Tell which share of the members changes too much at once; None: none does.
@@ -80,13 +80,13 @@ def why_too_much(
     """
     if members < sanity.least_members:
         return None
-    changed = changed_too_far(moves, sanity)
+    changed = count_large_changes(moves, sanity)
     if changed > sanity.changed_share * members:
         return (
             f"{changed} of {members} members would change by more than {sanity.changed_by} steps, "
             f"above sanity_changed_share {sanity.changed_share}"
         )
-    low = newly_low(moves, kick_line)
+    low = count_newly_low(moves, kick_line)
     if low > sanity.kick_share * members:
         return (
             f"{low} of {members} members would fall under the kickout line or become "

@@ -28,7 +28,7 @@ class FallCause(IntEnum):
     OTHER = 4
 
 
-def cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
+def fall_cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
     """Return why the lane of a node falls, if it does; None: a node that nobody mentioned."""
     if node is None or node.membership is not Membership.MEMBER:
         return FallCause.NO_MEMBER
@@ -62,12 +62,12 @@ class SpreadWords(NamedTuple):
     waiting: int
 
 
-def open_lanes(words: Mapping[int, int]) -> int:
+def count_open_lanes(words: Mapping[int, int]) -> int:
     """Count the lanes that may be selected."""
     return sum(lane >= LOWEST_SCORE for word in words.values() for lane in lanes_of(word))
 
 
-def falls(
+def falling_lanes(
     on_chain: Mapping[int, int], wanted: Mapping[int, int], cap: FallCap
 ) -> Iterator[tuple[int, int]]:
     """Yield the indexes whose lane would fall, ascending, each with the lane that it has."""
@@ -81,7 +81,7 @@ def falls(
                 yield number * LANES_PER_WORD + place, old
 
 
-def spread(
+def limit_falls(
     on_chain: Mapping[int, int],
     wanted: Mapping[int, int],
     cap: FallCap,
@@ -95,8 +95,8 @@ def spread(
         cap: what the contract takes.
         causes: why these indexes fall; asked only where too many do.
     """
-    falling = dict(falls(on_chain, wanted, cap))
-    most = cap.most(open_lanes(on_chain))
+    falling = dict(falling_lanes(on_chain, wanted, cap))
+    most = cap.most(count_open_lanes(on_chain))
     words = dict(wanted)
     if len(falling) <= most:
         return SpreadWords(words, 0)

@@ -77,7 +77,7 @@ def change_between(
     return total, crosses
 
 
-def willing(age: int, submission_policy: SubmissionPolicy, bounds: Bounds) -> int:
+def max_fee_for_age(age: int, submission_policy: SubmissionPolicy, bounds: Bounds) -> int:
     """Return the most wei per gas for ordinary news of this age: it grows up to the cap.
 
     At the heartbeat it is the cap, so that nothing waits longer for a cheaper block.
@@ -88,7 +88,7 @@ def willing(age: int, submission_policy: SubmissionPolicy, bounds: Bounds) -> in
     return cheap + (cap - cheap) * waited // heartbeat
 
 
-def worth_of(
+def submission_value_of(
     news: ReportChange, submission_policy: SubmissionPolicy, bounds: Bounds
 ) -> SubmissionValue:
     """Tell whether a report may go now and how much it may cost."""
@@ -96,7 +96,7 @@ def worth_of(
         return SubmissionValue(now=True, why="a node crosses a band", most_per_gas=bounds.cap)
     if news.age >= bounds.heartbeat:
         return SubmissionValue(now=True, why="the heartbeat is reached", most_per_gas=bounds.cap)
-    most = willing(news.age, submission_policy, bounds)
+    most = max_fee_for_age(news.age, submission_policy, bounds)
     is_enough = news.words >= submission_policy.least_words or (
         submission_policy.least_change is not None
         and news.change >= submission_policy.least_change

@@ -10,7 +10,7 @@ from oracle.domain.ids import Address
 from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.share_cap import FallCap, FallCause, cause_of, spread
+from oracle.domain.reports.share_cap import FallCap, FallCause, fall_cause_of, limit_falls
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
@@ -87,11 +87,13 @@ def wanted_words(
         known = {index: rounds.indexes[index].node for index in indexes if index in rounds.indexes}
         nodes = scored_at.named(list(known.values()))
         return dict.fromkeys(indexes, FallCause.OTHER) | {
-            index: cause_of(nodes.get(node), scored_at.time, scored_at.rules)
+            index: fall_cause_of(nodes.get(node), scored_at.time, scored_at.rules)
             for index, node in known.items()
         }
 
-    spread_words = spread(on_chain, words, FallCap(limits.fall_share, limits.big_fall), causes)
+    spread_words = limit_falls(
+        on_chain, words, FallCap(limits.fall_share, limits.big_fall), causes
+    )
     return WantedWords(
         words=spread_words.words,
         registrations=registrations,

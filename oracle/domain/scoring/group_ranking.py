@@ -36,7 +36,7 @@ def elapsed_of(task: Task) -> int | None:
     return max(0, task.stopped_time - task.started_time)
 
 
-def finishers(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> list[Task]:
+def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> list[Task]:
     """Return the tasks that have an answer as the group closes, fastest first.
 
     Error reports come last, unless the rules rank them as reported. The list is empty if the whole
@@ -57,7 +57,7 @@ def finishers(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) ->
     return answered
 
 
-def right_answers(
+def confirmed_answers(
     answered: Sequence[Task], size: int, invalid: AbstractSet[TaskKey] = frozenset()
 ) -> list[Task]:
     """Return the answers that the group's verdict confirms, in the order given.

@@ -7,7 +7,7 @@ See docs/explanation/legacy.md#scores.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, tally_at
@@ -93,9 +93,9 @@ def factors_at(node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxi
     promptness = promptness_of(node.timeout, peers, legacy)
     speed = speed_of(tally.node_score, peers)
     combined = (
-        times(legacy.vram_weight, size)
-        + times(legacy.timeout_weight, promptness)
-        + times(legacy.speed_weight, speed or 0)
+        multiply(legacy.vram_weight, size)
+        + multiply(legacy.timeout_weight, promptness)
+        + multiply(legacy.speed_weight, speed or 0)
     )
     return Factors(tally, size, promptness, speed, combined)
 

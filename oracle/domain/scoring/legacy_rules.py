@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Self
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.rule_json import json_value, missing, read_value
+from oracle.domain.scoring.rule_json import json_value, missing_rules, read_value
 
 # Written as decimals in JSON; every other number is a whole one.
 LEGACY_FRACTIONS = frozenset({
@@ -103,7 +103,7 @@ class LegacyRules:
         for name in values:
             if name not in known:
                 raise ValueError(f"legacy.{name}: no such rule")
-        absent = [f"legacy.{name}" for name in missing(known, values)]
+        absent = [f"legacy.{name}" for name in missing_rules(known, values)]
         if absent:
             raise ValueError(
                 f"{', '.join(absent)}: missing; the sources never published them, so every "

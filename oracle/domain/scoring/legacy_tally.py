@@ -85,7 +85,7 @@ def tally_of(node: Node) -> WindowTally:
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 
-def turn(node: Node, time: int, legacy: LegacyRules) -> None:
+def start_new_window(node: Node, time: int, legacy: LegacyRules) -> None:
     """Begin a new window, where one has come since the node's last."""
     window = window_of(time, legacy)
     if window <= node.window:
@@ -98,14 +98,14 @@ def turn(node: Node, time: int, legacy: LegacyRules) -> None:
 
 def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
     """Count one more task score in the window that the task ended in."""
-    turn(node, time, legacy)
+    start_new_window(node, time, legacy)
     node.window_sum += score
     node.window_count += 1
 
 
 def follow_membership(node: Node, time: int, legacy: LegacyRules) -> None:
     """Start the clock of a node that has just become a member, stop it for one that has left."""
-    turn(node, time, legacy)
+    start_new_window(node, time, legacy)
     if node.membership is Membership.MEMBER:
         node.online_since = max(time, start_of(node.window, legacy))
     elif node.online_since is not None:

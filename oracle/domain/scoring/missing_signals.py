@@ -12,7 +12,7 @@ from oracle.domain.scoring.rules import Rules
 Kinds = Collection[type[DomainEvent]]
 
 
-def shortfalls(says: Kinds, rules: Rules) -> Iterator[str]:
+def missing_event_types(says: Kinds, rules: Rules) -> Iterator[str]:
     """Yield a sentence for everything that these rules cannot do with these types of events."""
     if said.NodeJoined not in says:
         yield "no node_joined: nobody is a member, so nobody has a QoS and nobody is kicked out"
@@ -21,11 +21,11 @@ def shortfalls(says: Kinds, rules: Rules) -> Iterator[str]:
     if said.TaskStarted not in says:
         yield "no task_started: no node runs anything, so no time is measured and H stays 1"
         return
-    yield from _of_scores(says, rules)
-    yield from _of_reliability(says)
+    yield from _missing_for_scores(says, rules)
+    yield from _missing_for_reliability(says)
 
 
-def _of_scores(says: Kinds, rules: Rules) -> Iterator[str]:
+def _missing_for_scores(says: Kinds, rules: Rules) -> Iterator[str]:
     if rules.legacy is not None:
         in_rounds = {said.ResultCommitted, said.ResultDisclosed} <= set(says)
         if not in_rounds and said.GroupValidated not in says:
@@ -39,7 +39,7 @@ def _of_scores(says: Kinds, rules: Rules) -> Iterator[str]:
         yield "no task_created: groups are known by it under rules.close = terminal, and none is"
 
 
-def _of_reliability(says: Kinds) -> Iterator[str]:
+def _missing_for_reliability(says: Kinds) -> Iterator[str]:
     if not {said.TaskTimedOut, said.TaskCancelled} & set(says):
         yield "no task_timed_out: no timeout lowers H, and nobody is ever excluded"
     if not {said.TaskSucceeded, said.TaskRefunded} & set(says):
@@ -49,7 +49,9 @@ def _of_reliability(says: Kinds) -> Iterator[str]:
         yield "no task ever ends: whoever starts one is busy for ever"
 
 
-def untold(tells: Mapping[type[DomainEvent], Collection[str]], rules: Rules) -> Iterator[str]:
+def missing_fields(
+    tells: Mapping[type[DomainEvent], Collection[str]], rules: Rules
+) -> Iterator[str]:
     """Yield what these rules cannot do with events that lack a field; `tells` has those filled."""
     if rules.legacy is None:
         created = tells.get(said.TaskCreated)

@@ -4,10 +4,10 @@ Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds
 See docs/reference/scoring-rules.md.
 """
 
-from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, factors_at
 from oracle.domain.scoring.legacy_tally import tally_at, tally_of
-from oracle.domain.scoring.reliability import healed, penalized
+from oracle.domain.scoring.reliability import healed_reliability, penalized_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of, pool_in_memory
 from oracle.domain.state.node import Membership, Node
@@ -27,7 +27,7 @@ def status_of(node: Node) -> str:
 
 def reliability_at(node: Node, time: int, rules: Rules) -> int:
     """Return H, healed up to `time`."""
-    return healed(node.base, node.since, time, rules)
+    return healed_reliability(node.base, node.since, time, rules)
 
 
 def long_term(node: Node, rules: Rules, time: int) -> int:
@@ -72,7 +72,7 @@ def qos_at(
     found = factors_of(node, time, rules, peers)
     if found is not None:
         return found.combined
-    return times(long_term(node, rules, time), reliability_at(node, time, rules))
+    return multiply(long_term(node, rules, time), reliability_at(node, time, rules))
 
 
 def is_excluded(node: Node, time: int, rules: Rules) -> bool:
@@ -104,7 +104,7 @@ def is_below_line(total: int, rules: Rules) -> bool:
     return total * UNIT < rules.kickout_below * rules.pool_size
 
 
-def scores_counted(node: Node, time: int, rules: Rules) -> int:
+def count_scores(node: Node, time: int, rules: Rules) -> int:
     """Return how many of the node's last task scores its score is made of at `time`.
 
     Those in the pool, or, under legacy rules, those of the present window.
@@ -124,23 +124,23 @@ def longest_exclusion(rules: Rules) -> int:
 
     The node stands just above the line when it times out: nobody lower is given a task.
     """
-    base = penalized(min(rules.exclude_enter, UNIT), rules)
+    base = penalized_reliability(min(rules.exclude_enter, UNIT), rules)
     if base >= rules.exclude_enter:
         return 0
-    return _seconds_until_back(base, rules)
+    return _seconds_to_exit(base, rules)
 
 
-def back_at(base: int, since: int, rules: Rules) -> int:
+def exclusion_end_time(base: int, since: int, rules: Rules) -> int:
     """Return the block time at which healing alone ends an exclusion; H was `base` at `since`."""
-    return since + _seconds_until_back(base, rules)
+    return since + _seconds_to_exit(base, rules)
 
 
-def _seconds_until_back(base: int, rules: Rules) -> int:
+def _seconds_to_exit(base: int, rules: Rules) -> int:
     """Return after how many seconds H has healed from `base` to the exit."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2
-        if healed(base, 0, middle, rules) < rules.exclude_exit:
+        if healed_reliability(base, 0, middle, rules) < rules.exclude_exit:
             low = middle + 1
         else:
             high = middle

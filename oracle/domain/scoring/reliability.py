@@ -4,25 +4,25 @@ Values are in units of 10^-18, rounded down at every step (docs/reference/scorin
 and docs/reference/scoring-rules.md#reliability).
 """
 
-from oracle.domain.fixed_point import UNIT, decay, recovered, times
+from oracle.domain.fixed_point import UNIT, close_gap_to_one, decay, multiply
 from oracle.domain.scoring.rules import Rules
 
 
-def healed(base: int, since: int, time: int, rules: Rules) -> int:
+def healed_reliability(base: int, since: int, time: int, rules: Rules) -> int:
     """Return H at `time`, `base` having been true at `since`; never healed backwards."""
     if base == UNIT or time <= since:
         return base
-    return recovered(base, decay(time - since, rules.tau_seconds))
+    return close_gap_to_one(base, decay(time - since, rules.tau_seconds))
 
 
-def penalized(reliability: int, rules: Rules) -> int:
+def penalized_reliability(reliability: int, rules: Rules) -> int:
     """Return H after a timeout."""
     if rules.first_penalty is not None and reliability >= rules.first_penalty_from:
-        return times(rules.first_penalty, reliability)
-    return times(rules.penalty, reliability)
+        return multiply(rules.first_penalty, reliability)
+    return multiply(rules.penalty, reliability)
 
 
-def boosted(reliability: int, rules: Rules) -> int:
+def boosted_reliability(reliability: int, rules: Rules) -> int:
     """Return H after a success, at most one."""
     return min(UNIT, reliability + rules.boost)
 

@@ -66,7 +66,7 @@ def kind_of(field: Field[Any]) -> type:
     return kind
 
 
-def missing(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> list[str]:
+def missing_rules(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> list[str]:
     """Return the fields without a default that are not among the values."""
     required = [name for name, field in known.items() if field.default is MISSING]
     return [name for name in required if name not in values]

@@ -10,7 +10,7 @@ from typing import Self
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_rules import IDLE_RULES, LegacyRules
-from oracle.domain.scoring.rule_json import json_value, missing, read_value
+from oracle.domain.scoring.rule_json import json_value, missing_rules, read_value
 
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255
@@ -227,7 +227,7 @@ class Rules:
         for name in values:
             if name not in known:
                 raise ValueError(f"{name}: no such rule")
-        for name in missing(known, values):
+        for name in missing_rules(known, values):
             raise ValueError(f"{name}: missing")
         legacy = values.pop("legacy", None)
         plain = {name: read_value(known[name], value, FRACTIONS) for name, value in values.items()}

@@ -10,7 +10,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 
 
-def with_score(pool: bytes, score: int, rules: Rules) -> bytes:
+def append_score(pool: bytes, score: int, rules: Rules) -> bytes:
     """Return the pool after one more score, the oldest out first."""
     return (pool + bytes((score,)))[-rules.pool_size :]
 
@@ -47,16 +47,16 @@ def pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
 
 def pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
     """Return the pool that a score at `time` is appended to: reseeded where it was lost."""
-    return reseeded(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
+    return reseeded_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
-def reseeded(pool: bytes, rules: Rules) -> bytes:
+def reseeded_pool(pool: bytes, rules: Rules) -> bytes:
     """Return what a lost pool is replaced by: copies of its truncated mean, none of a zero."""
     if not pool or not any(pool):
         return b""
     return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
 
 
-def regrown(prior: int, rules: Rules) -> bytes:
+def prior_copies(prior: int, rules: Rules) -> bytes:
     """Return the copies of a prior that stand in front of the first score after it (relay)."""
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.fold.working_set import (
     KickoutDue,
     MembershipChange,
-    MembershipTurn,
+    MembershipTransition,
     ReliabilityChange,
     ScoreEntry,
 )
-from oracle.domain.scoring.node_scores import back_at
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.node_scores import exclusion_end_time
+from oracle.domain.scoring.reliability import healed_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, with_score
+from oracle.domain.scoring.score_window import append_score, mean_of
 
 # Added where a span without events heals, so that its curve is drawn as one.
 _HEALING_POINTS = 24
@@ -59,8 +59,11 @@ def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[
     anew = {turn.at for turn in resets}
 
     def at(time: int) -> CoursePoint:
-        mean, reliability = mean_of(pool, None, rules), healed(base, since, time, rules)
-        return CoursePoint(time, times(mean, reliability), mean, reliability)
+        mean, reliability = (
+            mean_of(pool, None, rules),
+            healed_reliability(base, since, time, rules),
+        )
+        return CoursePoint(time, multiply(mean, reliability), mean, reliability)
 
     yield at(first)
     time = first
@@ -69,7 +72,7 @@ def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[
         time = event.time
         yield at(time)
         if isinstance(event, ScoreEntry):
-            pool = with_score(pool, event.score, rules)
+            pool = append_score(pool, event.score, rules)
         else:
             base, since = event.after, event.time
             pool = b"" if event.at in anew else pool
@@ -109,7 +112,7 @@ def why_inexact(rules: Rules) -> str | None:
 
 def excluded_until(base: int, since: int, rules: Rules) -> int | None:
     """Return when H, healing alone, ends an exclusion; None: it excludes nobody."""
-    return None if base >= rules.exclude_enter else back_at(base, since, rules)
+    return None if base >= rules.exclude_enter else exclusion_end_time(base, since, rules)
 
 
 def _events(record: NodeRecord, first: int, last: int) -> list[ScoreEntry | ReliabilityChange]:
@@ -131,7 +134,7 @@ def _pool_before(
     pool = b""
     for entry in record.earlier:
         if begun is None or begun < entry.at:
-            pool = with_score(pool, entry.score, rules)
+            pool = append_score(pool, entry.score, rules)
     return pool
 
 
@@ -149,9 +152,9 @@ def _resets(record: NodeRecord) -> Iterator[MembershipChange]:
     closed = {interval.closed_at for interval in record.kickouts}
     is_anew = False
     for turn in record.turns:
-        if turn.turn is MembershipTurn.KICKED_OUT:
+        if turn.turn is MembershipTransition.KICKED_OUT:
             is_anew = turn.at in closed
-        elif turn.turn is MembershipTurn.JOINED and is_anew:
+        elif turn.turn is MembershipTransition.JOINED and is_anew:
             is_anew = False
             yield turn
 

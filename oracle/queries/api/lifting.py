@@ -6,11 +6,11 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.scoring.node_scores import is_below_line, is_excluded, reliability_at
-from oracle.domain.scoring.reliability import boosted, penalized
+from oracle.domain.scoring.reliability import boosted_reliability, penalized_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, pool_before_score, with_score
+from oracle.domain.scoring.score_window import append_score, mean_of, pool_before_score
 from oracle.domain.state.node import Membership, Node
 from oracle.queries.api.answers import ApiModel
 from oracle.queries.api.node_order import NodeRanking, SortKey
@@ -57,18 +57,24 @@ def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) ->
     return NodeLift(
         first_places=None if firsts is None else firsts[0],
         place_then=None if firsts is None else firsts[1],
-        successes=_steps(reliability, lambda h: boosted(h, rules), lambda h: h == UNIT),
+        successes=_steps(
+            reliability, lambda h: boosted_reliability(h, rules), lambda h: h == UNIT
+        ),
         timeouts=0
         if is_excluded(node, time, rules)
-        else _steps(reliability, lambda h: penalized(h, rules), lambda h: h < rules.exclude_enter),
+        else _steps(
+            reliability,
+            lambda h: penalized_reliability(h, rules),
+            lambda h: h < rules.exclude_enter,
+        ),
         zeros=_steps(
             pool,
-            lambda scores: with_score(scores, 0, rules),
+            lambda scores: append_score(scores, 0, rules),
             is_due,
         ),
         over_line=_steps(
             pool,
-            lambda scores: with_score(scores, max(rules.rank_scores), rules),
+            lambda scores: append_score(scores, max(rules.rank_scores), rules),
             lambda scores: not is_due(scores),
         ),
     )
@@ -81,9 +87,9 @@ def _first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, 
     better = order[bisect_left(order, mine) - 1]
     pool, reliability = pool_before_score(node, time, rules), reliability_at(node, time, rules)
     for step in range(1, MOST_STEPS + 1):
-        pool = with_score(pool, max(rules.rank_scores), rules)
-        reliability = boosted(reliability, rules)
-        qos = times(mean_of(pool, None, rules), reliability)
+        pool = append_score(pool, max(rules.rank_scores), rules)
+        reliability = boosted_reliability(reliability, rules)
+        qos = multiply(mean_of(pool, None, rules), reliability)
         then = SortKey(0, -qos, node.address)
         if then < better:
             return step, bisect_left(order, then) + 1

@@ -8,7 +8,12 @@ from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, lane_of, word_of
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.scoring.legacy_tally import start_of, tally_at
-from oracle.domain.scoring.node_scores import back_at, factors_of, is_excluded, is_kickout_due
+from oracle.domain.scoring.node_scores import (
+    exclusion_end_time,
+    factors_of,
+    is_excluded,
+    is_kickout_due,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupResult
 from oracle.domain.state.node import Node
@@ -124,7 +129,7 @@ def node_view(look: ApiLook, node: Node) -> NodeView:
         pool_size=rules.pool_size,
         excluded=is_out,
         excluded_below=decimal_text(rules.exclude_enter),
-        back_at=back_at(node.base, node.since, rules) if is_out else None,
+        back_at=exclusion_end_time(node.base, node.since, rules) if is_out else None,
         kickout=_kickout(look, node, rules),
         on_chain=_on_chain(look, node),
         earned=_earned(look, node),

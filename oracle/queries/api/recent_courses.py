@@ -9,12 +9,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import long_term
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.reliability import healed_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, with_score
+from oracle.domain.scoring.score_window import append_score, mean_of
 from oracle.domain.state.node import Node
 from oracle.store.database import UnitOfWork
 from oracle.store.history.activity_repository import NodeStep
@@ -88,12 +88,12 @@ def recent(steps: Sequence[NodeStep], node: Node, rules: Rules) -> tuple[int, ..
     in_all = sum(step.score is not None for step in steps)
     for step in steps:
         if step.score is not None:
-            pool, scores = with_score(pool, step.score, rules), scores + 1
+            pool, scores = append_score(pool, step.score, rules), scores + 1
             mean = mean_of(pool, None, rules)
         else:
             base, since = step.reliability, step.time
         if scores >= rules.pool_size or in_all == node.scored:
-            points[step.block] = times(mean, healed(base, since, step.time, rules))
+            points[step.block] = multiply(mean, healed_reliability(base, since, step.time, rules))
     is_its_own = mean == long_term(node, rules, since) and base == node.base
     return tuple(points.values())[-MOST_POINTS:] if is_its_own else ()
 

@@ -25,7 +25,7 @@ from oracle.dispatch.second_groups import END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lanes_of
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import AGAINST, CANCEL_KICK
@@ -178,7 +178,7 @@ def _report(uow: UnitOfWork) -> ReportFigures | None:
     newest = uow.reports.latest(1)
     if not newest:
         return None
-    words = decode(newest[0].report.records)
+    words = decode_records(newest[0].report.records)
     rounds = uow.rounds.load() if words else Rounds()
     apart = [
         abs(wanted - held)

@@ -12,8 +12,12 @@ from oracle.chain.feed.relay_groups import NEAR
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.scoring.node_scores import is_below_line
-from oracle.domain.scoring.reliability import boosted, healed, penalized
-from oracle.domain.scoring.score_window import mean_of, reseeded
+from oracle.domain.scoring.reliability import (
+    boosted_reliability,
+    healed_reliability,
+    penalized_reliability,
+)
+from oracle.domain.scoring.score_window import mean_of, reseeded_pool
 from oracle.queries.relay_audit.own_figures import OwnNode
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
@@ -133,7 +137,7 @@ def restart_spans(node: OwnNode, claim: Claim) -> list[tuple[int, int]]:
     """Return between which rows a restart would give what the relay says, `(above, until)`."""
     scores, spans = [one.score for one in node.scores], []
     for place in range(1, len(scores) + 1):
-        lost = reseeded(bytes(scores[:place][-RELAY.pool_size :]), RELAY)
+        lost = reseeded_pool(bytes(scores[:place][-RELAY.pool_size :]), RELAY)
         if claim.matches([*lost, *scores[place:]]):
             until = node.scores[place].at.log if place < len(scores) else 1 << 62
             spans.append((max(node.scores[place - 1].at.log, claim.since), until))
@@ -165,8 +169,8 @@ def health_parting(node: OwnNode, health: float, slack: float, time: int) -> Par
 def _replayed(changes: Sequence[ReliabilityChange], time: int) -> int:
     base, since = UNIT, 0
     for change in changes:
-        base, since = healed(base, since, change.time, RELAY), change.time
+        base, since = healed_reliability(base, since, change.time, RELAY), change.time
         if change.task is not None:
-            happened = penalized if change.cause in _PENALTIES else boosted
+            happened = penalized_reliability if change.cause in _PENALTIES else boosted_reliability
             base = happened(base, RELAY)
-    return healed(base, since, time, RELAY)
+    return healed_reliability(base, since, time, RELAY)

@@ -8,7 +8,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import LANES_PER_WORD, NEVER_REPORTED, lanes_of
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.scoring.legacy_factors import incentive_shares
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import folded_up_to
@@ -69,7 +69,7 @@ def report_view(
 def _lanes(
     computed: Report, nodes: Mapping[int, Address], shares: Mapping[Address, int]
 ) -> Iterator[ReportLane]:
-    for word, value in decode(computed.records):
+    for word, value in decode_records(computed.records):
         for index, lane in enumerate(lanes_of(value), start=word * LANES_PER_WORD):
             if lane != NEVER_REPORTED:
                 node = nodes.get(index)

@@ -12,7 +12,7 @@ from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.reporting.recompute import recall
@@ -87,7 +87,7 @@ def check_round(
         computed,
         is_same_block=as_of.hash == accepted.as_of_hash,
         is_same_digest=statement.digest(names.domain) == accepted.digest,
-        lanes=tuple(_differences(dict(accepted.words), dict(decode(computed.records)))),
+        lanes=tuple(_differences(dict(accepted.words), dict(decode_records(computed.records)))),
         registers=None if is_registering_alike else computed.registrations,
     )
 

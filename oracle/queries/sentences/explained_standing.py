@@ -3,7 +3,7 @@
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause
 from oracle.domain.scoring.node_scores import (
-    back_at,
+    exclusion_end_time,
     factors_of,
     is_excluded,
     is_kickout_due,
@@ -35,7 +35,7 @@ def standing_as_of(told: Explanation, ranking: NodeRanking | None = None) -> Nod
         place=None if ranking is None else ranking.place_of(node.address),
         members=0 if ranking is None else ranking.members,
         lift=lift_of(node, time, rules, ranking),
-        back_at=back_at(node.base, node.since, rules) if is_out else None,
+        back_at=exclusion_end_time(node.base, node.since, rules) if is_out else None,
         factors=None if told.peers is None else factors_of(node, time, rules, told.peers),
         is_kickout_due=is_kickout_due(node, rules, time),
         turned_at=None if told.turned is None else told.turned.time,

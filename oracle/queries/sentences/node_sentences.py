@@ -7,7 +7,7 @@ Pure: the same standing gives the same sentences, on the page and wherever else 
 from collections import Counter
 from dataclasses import dataclass
 
-from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.lifting import NodeLift
@@ -158,9 +158,9 @@ def _of_factors(told: NodeStanding, found: Factors) -> str:
     if legacy is None:
         raise ValueError("factors come from legacy rules")
     costs = {
-        "its memory": times(legacy.vram_weight, UNIT - found.size),
-        "its timeout": times(legacy.timeout_weight, UNIT - found.promptness),
-        "its speed": times(legacy.speed_weight, UNIT - (found.speed or 0)),
+        "its memory": multiply(legacy.vram_weight, UNIT - found.size),
+        "its timeout": multiply(legacy.timeout_weight, UNIT - found.promptness),
+        "its speed": multiply(legacy.speed_weight, UNIT - (found.speed or 0)),
     }
     heaviest = max(costs, key=lambda cause: costs[cause])
     said = _shown_factors(found)

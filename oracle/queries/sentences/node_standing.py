@@ -7,12 +7,12 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
 from oracle.domain.reports.kicks import KickState
 from oracle.domain.scoring.node_scores import (
-    back_at,
+    count_scores,
+    exclusion_end_time,
     factors_of,
     is_excluded,
     long_term,
     reliability_at,
-    scores_counted,
 )
 from oracle.domain.state.node import Node
 from oracle.queries.api.node_view import NodeView
@@ -63,7 +63,7 @@ def causes_of(look: ApiLook, node: Node) -> NodeCauses:
 
 
 def _scores(look: ApiLook, node: Node) -> list[ScoreEntry]:
-    counted = scores_counted(node, look.cursor.time, look.source.archive.rules)
+    counted = count_scores(node, look.cursor.time, look.source.archive.rules)
     return look.uow.scores.of_node_at(node.address, look.cursor.number, counted)
 
 
@@ -80,7 +80,7 @@ def _causes(look: ApiLook, node: Node, scores: Sequence[ScoreEntry]) -> NodeCaus
         ),
         long_term=long_term(node, rules, time),
         reliability=reliability_at(node, time, rules),
-        back_at=back_at(node.base, node.since, rules) if is_out else None,
+        back_at=exclusion_end_time(node.base, node.since, rules) if is_out else None,
         factors=factors_of(node, time, rules, look.ranking().peers),
     )
 

@@ -6,7 +6,7 @@ See docs/how-to/explain-a-score.md#the-answer-first.
 from collections import Counter
 from typing import NamedTuple
 
-from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.scoring.node_scores import factors_of, long_term, qos_at, reliability_at
 from oracle.queries.explain import Explanation
 from oracle.queries.sentences.node_sentences import NodeStanding, of_timeouts
@@ -28,7 +28,7 @@ def reasons(told: Explanation, standing: NodeStanding) -> list[ScoreCost]:
     if rules.legacy is not None:
         found = _of_factors(told)
     else:
-        lost = times(long_term(node, rules, now), UNIT - reliability_at(node, now, rules))
+        lost = multiply(long_term(node, rules, now), UNIT - reliability_at(node, now, rules))
         found = [*_of_scores(told), ScoreCost(lost, _of_reliability(standing))]
     return sorted((one for one in found if one.costs > 0), key=lambda one: -one.costs)
 
@@ -72,13 +72,15 @@ def _of_factors(told: Explanation) -> list[ScoreCost]:
     speed = found.speed or 0
     return [
         ScoreCost(
-            times(legacy.vram_weight, UNIT - found.size), f"R {two_digits(found.size)}, VRAM"
+            multiply(legacy.vram_weight, UNIT - found.size), f"R {two_digits(found.size)}, VRAM"
         ),
         ScoreCost(
-            times(legacy.timeout_weight, UNIT - found.promptness),
+            multiply(legacy.timeout_weight, UNIT - found.promptness),
             f"P {two_digits(found.promptness)}, its timeout setting",
         ),
-        ScoreCost(times(legacy.speed_weight, UNIT - speed), f"B {two_digits(speed)}, its speed"),
+        ScoreCost(
+            multiply(legacy.speed_weight, UNIT - speed), f"B {two_digits(speed)}, its speed"
+        ),
     ]
 
 

@@ -13,7 +13,7 @@ from oracle.domain.fold.working_set import (
     Anomaly,
     KickoutDue,
     MembershipChange,
-    MembershipTurn,
+    MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
     ScoreEntry,
@@ -234,7 +234,7 @@ def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driv
 def turn_of(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
     """Return what stands in a row of membership_change."""
     at = Position(row.block, row.tx, row.log, row.sub)
-    return MembershipChange(Address(hexed(row.node)), at, row.time, MembershipTurn(row.turn))
+    return MembershipChange(Address(hexed(row.node)), at, row.time, MembershipTransition(row.turn))
 
 
 _OPENED_AT = [kickout.c[name] for name in Position._fields]

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, func, select, update
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, IngestScope, Level, joined, outside
+from oracle.domain.coverage import Covered, IngestScope, Level, merge_neighbours, subtract_coverage
 from oracle.store.bulk import Row, upsert
 from oracle.store.tables.integrity_tables import coverage, scope
 
@@ -101,7 +101,11 @@ class CoverageRepository:
         Neighbours that are alike become one.
         """
         old = self._touching(scope_id, covered.first, covered.last)
-        new = list(joined(sorted([*outside(old, covered), covered], key=attrgetter("first"))))
+        new = list(
+            merge_neighbours(
+                sorted([*subtract_coverage(old, covered), covered], key=attrgetter("first"))
+            )
+        )
         firsts = {each.first for each in new}
         for each in old:
             if each.first not in firsts:

@@ -13,7 +13,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import parted
+from oracle.domain.reports.round_data import split_registrations
 from oracle.domain.reports.round_schedule import Cut
 from oracle.store.encoding import hexed, raw
 from oracle.store.ops.bookmarks import Bookmarks
@@ -228,7 +228,7 @@ def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
         parent_hash=Hash(hexed(row.as_of_parent)),
         time=row.as_of_time,
     )
-    registrations, records = parted(row.data) if row.data else (NO_REGISTRATIONS, b"")
+    registrations, records = split_registrations(row.data) if row.data else (NO_REGISTRATIONS, b"")
     return StoredReport(
         report=Report(
             period=row.period,

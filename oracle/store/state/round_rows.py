@@ -21,11 +21,11 @@ from oracle.domain.reports.contract_state import NodeIndex, Standing, Word
 from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.round_data import (
     RoundData,
-    data_in,
-    data_of,
-    encode,
+    decode_round,
+    encode_records,
+    encode_round,
+    find_word,
     records_in,
-    word_among,
 )
 from oracle.store.bulk import Row
 from oracle.store.encoding import hexed, position_of, position_text, raw, wei
@@ -130,13 +130,13 @@ def accepted_row(accepted: RoundAccepted) -> Row:
         raw(accepted.digest),
         raw(accepted.config),
         raw(accepted.transmitter),
-        data_of(accepted.registrations, encode(accepted.words)),
+        encode_round(accepted.registrations, encode_records(accepted.words)),
     )
 
 
 def accepted_of(row: Any, only: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
     """Return a round; `only`: of its data this word alone, where it carries it."""
-    said = data_in(row.data) if only is None else RoundData(NO_REGISTRATIONS, ())
+    said = decode_round(row.data) if only is None else RoundData(NO_REGISTRATIONS, ())
     words = said.words if only is None else _only(records_in(row.data), only)
     return RoundAccepted(
         at=Position(row.block, row.tx, row.log, row.sub),
@@ -154,7 +154,7 @@ def accepted_of(row: Any, only: int | None = None) -> RoundAccepted:  # noqa: AN
 
 
 def _only(records: bytes, index: int) -> tuple[tuple[int, int], ...]:
-    word = word_among(records, index)
+    word = find_word(records, index)
     return () if word is None else ((index, word),)
 
 

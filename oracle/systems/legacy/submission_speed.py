@@ -11,7 +11,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, speed_of
 from oracle.domain.scoring.legacy_tally import tally_at
-from oracle.domain.scoring.node_scores import long_term, scores_counted
+from oracle.domain.scoring.node_scores import count_scores, long_term
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 
@@ -46,4 +46,4 @@ def _node_score(node: Node, time: int, rules: Rules) -> int | None:
     """Return the mean of the node's task scores; under other rules than legacy, of its pool."""
     if rules.legacy is not None:
         return tally_at(node, time, rules.legacy).node_score
-    return long_term(node, rules, time) if scores_counted(node, time, rules) else None
+    return long_term(node, rules, time) if count_scores(node, time, rules) else None

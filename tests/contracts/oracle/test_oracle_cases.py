@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.domain.reports.lanes import with_lane
-from oracle.domain.reports.round_data import encode
+from oracle.domain.reports.round_data import encode_records
 from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, full, node
 from tests.contracts.oracle_kickouts import BAD, GOOD, KICKED, pending, ready, worded
 from tests.contracts.oracle_signing import SIGNERS, Report, data, word
@@ -60,7 +60,7 @@ def test_case_f53_what_the_encoder_writes_the_contract_takes(lanes: dict[int, in
     words: dict[int, int] = {}
     for index, lane in lanes.items():
         words[index // 16] = with_lane(words.get(index // 16, 0), index, lane)
-    written = encode(sorted(words.items()))
+    written = encode_records(sorted(words.items()))
     last = -1
     assert len(written) == 35 * len(words) > 0
     for at in range(0, len(written), 35):

@@ -19,7 +19,7 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
 from oracle.domain.reports import round_data
-from oracle.domain.reports.round_data import data_of
+from oracle.domain.reports.round_data import encode_round
 from tests.support.chain.network_logs import NETWORK, ORACLE, a_hash, created, group, node, said
 
 Event = DomainEvent | ContractEvent
@@ -65,7 +65,7 @@ def _tx(event: Event) -> Tx:
 
 def _round(event: RoundAccepted) -> Tx:
     """The push that brought nodes and words, and its log."""
-    blob = data_of(event.registrations, round_data.encode(event.words))
+    blob = encode_round(event.registrations, round_data.encode_records(event.words))
     push = load("QoSOracle").functions["push"]
     as_of_hash = bytes.fromhex(event.as_of_hash[2:])
     values = [event.round, 1, event.as_of, as_of_hash, 2**39, blob, bytes(65)]

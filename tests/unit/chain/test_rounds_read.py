@@ -13,7 +13,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.registrations import Registrations, Reuse
-from oracle.domain.reports.round_data import data_of
+from oracle.domain.reports.round_data import encode_round
 from tests.support.chain.network_logs import (
     AT,
     ORACLE,
@@ -30,7 +30,7 @@ T, N, M = task(1), node(1), node(2)
 
 RECORDS = bytes.fromhex("000001" + "02" * 32 + "00000a" + "ff" * 32)
 NODES = Registrations((Reuse(Address(N), Address(M)),), (Address(node(3)),))
-BLOB = data_of(NODES, RECORDS)
+BLOB = encode_round(NODES, RECORDS)
 WORDS = ((1, int("02" * 32, 16)), (10, 2**256 - 1))
 
 

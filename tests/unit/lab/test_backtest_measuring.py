@@ -6,7 +6,7 @@ from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.results import NetworkKick
 from lab.backtest.task_distribution import CHANCE, chosen_starts
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.reliability import healed_reliability
 from oracle.errors import InputError
 from oracle.queries.event_history import EVENTS_AT_ONCE, kept
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
@@ -34,8 +34,8 @@ def test_a_interval_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_
     (interval,) = measured.intervals
     assert (interval.node, interval.block, interval.since) == (node("A"), 3, began)
     assert interval.until is not None
-    assert healed(base, began, interval.until - 1, SEED) < UNIT // 10
-    assert healed(base, began, interval.until, SEED) >= UNIT // 10
+    assert healed_reliability(base, began, interval.until - 1, SEED) < UNIT // 10
+    assert healed_reliability(base, began, interval.until, SEED) >= UNIT // 10
     assert interval.seconds == interval.until - began
 
 
@@ -65,8 +65,8 @@ def test_a_second_timeout_lengthens_a_interval_and_begins_no_other(bench):
     base = folded(history.events[:-1])[0].ledger.nodes[node("A")].base
     assert interval.since == 1010
     assert interval.until is not None
-    assert healed(base, 1015, interval.until - 1, SEED) < UNIT // 10
-    assert healed(base, 1015, interval.until, SEED) >= UNIT // 10
+    assert healed_reliability(base, 1015, interval.until - 1, SEED) < UNIT // 10
+    assert healed_reliability(base, 1015, interval.until, SEED) >= UNIT // 10
 
 
 def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
@@ -77,8 +77,8 @@ def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
     began = history.time
     *_, interval = bench.measure(history.after(90_000).joins("B"), RELAY).intervals
     assert interval.until is not None
-    assert healed(base, began, interval.until - 1, RELAY) < 8 * UNIT // 10
-    assert healed(base, began, interval.until, RELAY) >= 8 * UNIT // 10
+    assert healed_reliability(base, began, interval.until - 1, RELAY) < 8 * UNIT // 10
+    assert healed_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
 def test_only_the_part_of_a_interval_behind_the_first_block_is_counted(bench):

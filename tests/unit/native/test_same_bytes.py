@@ -165,4 +165,4 @@ class Older:
 @pytest.mark.parametrize("installed", [None, Older])
 def test_without_the_package_or_with_another_version_python_does_it(monkeypatch, installed):
     monkeypatch.setitem(importlib.import_module("sys").modules, "oracle_native", installed)
-    assert module._found() is None
+    assert module._load_native() is None

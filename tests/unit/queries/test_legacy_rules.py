@@ -13,7 +13,7 @@ from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
 from oracle.domain.reports.lanes import lane_in
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.rules_binding import bind_rules
@@ -72,7 +72,7 @@ def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_st
         with store.transaction() as uow:
             uow.rounds.write(RoundsChanges(indexes=indexes))
         reports = drawn_up(store, history.events, stops, SETTINGS, HOURLY).reports
-    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in reports]
+    lanes = [lane_in(dict(decode_records(report.records))[0], 0) for report in reports]
     # R and P count a quarter each; lanes begin at 2.
     assert lanes == [5002, 3335]
 

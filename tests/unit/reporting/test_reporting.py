@@ -15,7 +15,7 @@ from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
 from oracle.domain.reports.lanes import lane_in
 from oracle.domain.reports.registration import FirstEvents
 from oracle.domain.reports.report import Report, ReportSettings, period_of
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 from oracle.indexer.block_hooks import HookNote
 from oracle.indexer.folded_state import FoldedState
@@ -112,7 +112,9 @@ def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_s
             uow.rounds.write(RoundsChanges(indexes={0: NodeIndex(0, node)}))
         drawn = drawn_up(store, events, stops).reports
 
-    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in drawn if report.records]
+    lanes = [
+        lane_in(dict(decode_records(report.records))[0], 0) for report in drawn if report.records
+    ]
     assert lanes == sorted(set(lanes))
     assert len(lanes) > 2
 

@@ -13,7 +13,11 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.row_prefetch import groups_named, members_of, tasks_named
+from oracle.domain.fold.row_prefetch import (
+    open_group_keys_in,
+    task_keys_in,
+    task_keys_of_open_groups,
+)
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.store.database import UnitOfWork
 from tests.support.histories import rules_with
@@ -150,9 +154,9 @@ def _load_everything(uow: UnitOfWork, fold: Fold, events: Sequence[Event]) -> No
     ours = [event for event in events if not isinstance(event, ContractEvent)]
     rows = fold.ledger
     rows.nodes.update(uow.nodes.named(address(number) for number in NODES))
-    rows.tasks.update(uow.tasks.named(tasks_named(ours)))
-    rows.groups.update(uow.groups.named(groups_named(ours, rows.tasks, QUICK)))
-    rows.tasks.update(uow.tasks.named(members_of(rows.groups.values())))
+    rows.tasks.update(uow.tasks.named(task_keys_in(ours)))
+    rows.groups.update(uow.groups.named(open_group_keys_in(ours, rows.tasks, QUICK)))
+    rows.tasks.update(uow.tasks.named(task_keys_of_open_groups(rows.groups.values())))
 
 
 def forget_everything(uow: UnitOfWork) -> None:

@@ -7,7 +7,7 @@ from oracle.domain.fold.working_set import (
     Anomaly,
     KickoutDue,
     MembershipChange,
-    MembershipTurn,
+    MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
     ScoreEntry,
@@ -86,15 +86,18 @@ def test_one_event_may_change_two_parts_of_a_node(store: Store):
         assert uow.reliability.of_node(address(1)) == [change(1, 5), change(1, 5)]
 
 
-def turn(block: int, how: MembershipTurn, node: int = 1) -> MembershipChange:
+def turn(block: int, how: MembershipTransition, node: int = 1) -> MembershipChange:
     return MembershipChange(address(node), Position(block, 0, 0), 10 * block, how)
 
 
 def test_what_a_node_only_asked_for_has_not_changed_what_it_is(store: Store):
-    joined, asked = turn(1, MembershipTurn.JOINED), turn(4, MembershipTurn.QUIT_ASKED)
-    paused, other = turn(3, MembershipTurn.PAUSED), turn(5, MembershipTurn.QUIT, node=2)
+    joined, asked = turn(1, MembershipTransition.JOINED), turn(4, MembershipTransition.QUIT_ASKED)
+    paused, other = (
+        turn(3, MembershipTransition.PAUSED),
+        turn(5, MembershipTransition.QUIT, node=2),
+    )
     with store.transaction() as uow:
-        turns = [joined, turn(2, MembershipTurn.PAUSE_ASKED), paused, asked, other]
+        turns = [joined, turn(2, MembershipTransition.PAUSE_ASKED), paused, asked, other]
         uow.memberships.append(turns)
         assert uow.memberships.of_node(address(1)) == turns[:4]
         assert uow.memberships.in_effect(address(1)) == paused

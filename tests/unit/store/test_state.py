@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import MembershipChange, MembershipTurn
+from oracle.domain.fold.working_set import MembershipChange, MembershipTransition
 from oracle.domain.state.group import OpenGroup
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
@@ -85,7 +85,7 @@ def test_many_rows_replace_those_of_the_same_key_and_no_other(store: Store):
 
 @pytest.mark.usefixtures("amount")
 def test_a_position_is_written_once(store: Store):
-    turns = [MembershipChange(address(1), Position(1, 0, 0, 0), 5, MembershipTurn.JOINED)]
+    turns = [MembershipChange(address(1), Position(1, 0, 0, 0), 5, MembershipTransition.JOINED)]
     with store.transaction() as uow:
         uow.memberships.append(turns)
     with pytest.raises(IntegrityError), store.transaction() as uow:

@@ -13,7 +13,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.scoring.legacy_factors import Factors, factors_at, incentive_shares, peers_at
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, scores_counted
+from oracle.domain.scoring.node_scores import count_scores, is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.systems.crynux.requirements import misfit, requirement_of
@@ -153,9 +153,9 @@ def test_a_new_month_begins_with_nothing():
 def test_a_window_may_be_so_many_seconds_instead():
     rules = rule_set("legacy", CHOSEN | {"legacy.window_seconds": "100"})
     history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
-    assert scores_counted(nodes_after(history, rules)["A"], history.time, rules) == 1
+    assert count_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
     later = history.time // 100 * 100 + 100
-    assert scores_counted(nodes_after(history, rules)["A"], later, rules) == 0
+    assert count_scores(nodes_after(history, rules)["A"], later, rules) == 0
 
 
 def test_a_node_without_a_task_in_the_window_has_no_speed_score():

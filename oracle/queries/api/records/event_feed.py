@@ -16,7 +16,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import (
     MembershipChange,
-    MembershipTurn,
+    MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
 )
@@ -35,12 +35,12 @@ EVENT_KINDS = (
 )  # fmt: skip
 # What a turn is called, and said to be; that something was asked for is no news yet.
 _TURNS = {
-    MembershipTurn.JOINED: ("joined", "joined"),
-    MembershipTurn.PAUSED: ("paused", "paused"),
-    MembershipTurn.RESUMED: ("resumed", "resumed"),
-    MembershipTurn.QUIT: ("left", "quit"),
-    MembershipTurn.SLASHED: ("left", "was slashed"),
-    MembershipTurn.KICKED_OUT: ("left", "was kicked out"),
+    MembershipTransition.JOINED: ("joined", "joined"),
+    MembershipTransition.PAUSED: ("paused", "paused"),
+    MembershipTransition.RESUMED: ("resumed", "resumed"),
+    MembershipTransition.QUIT: ("left", "quit"),
+    MembershipTransition.SLASHED: ("left", "was slashed"),
+    MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
 # Changes read at once; more of one second than these would never be passed.

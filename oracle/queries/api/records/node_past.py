@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import MembershipTurn
+from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
 from oracle.queries.api.answers import AddressText, Answer, ApiModel, HashText, LogPlace
@@ -90,7 +90,7 @@ def _turns(look: ApiLook, address: Address) -> Iterator[_Turn]:
     executed = {(at.block, at.tx) for at in gone}
     for change in look.uow.memberships.of_node(address, _MOST_EVENTS):
         # What the network says of a kickout that ours executed is the same one.
-        if change.turn is MembershipTurn.KICKED_OUT and change.at[:2] in executed:
+        if change.turn is MembershipTransition.KICKED_OUT and change.at[:2] in executed:
             continue
         yield _Turn(change.at, change.turn.value, time=change.time)
     for interval in look.uow.kickouts.of_node(address):

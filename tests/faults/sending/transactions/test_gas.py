@@ -6,7 +6,7 @@ import pytest
 
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.reports.report import rules_id
-from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.round_data import decode_records
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import limit_for
 from oracle.txmgr.client.fee_quote import least_gas
@@ -74,7 +74,7 @@ def test_case_f28_a_report_of_many_words_is_split_and_the_next_round_carries_the
 
     with office.store.reading() as uow:
         landed = [one.report for one in uow.reports.latest(10) if one.digest is not None]
-    carried = [[number for number, _ in decode(one.records)] for one in landed]
+    carried = [[number for number, _ in decode_records(one.records)] for one in landed]
     assert [len(words) for words in carried] == [1, 1]
     assert sorted(carried) == [[0], [1]]
 

@@ -11,11 +11,11 @@ from hypothesis import example, given, strategies as st
 from oracle.domain.fixed_point import (
     ONE,
     UNIT,
+    close_gap_to_one,
     decay,
     decay_table,
     decimal_text,
-    recovered,
-    times,
+    multiply,
 )
 
 
@@ -40,7 +40,7 @@ def test_the_table_is_the_same_in_any_decimal_context():
 
 
 def test_the_worked_example_of_the_events_document_holds_exactly():
-    assert recovered(3 * UNIT // 10, decay(600, 1800)) == 498428082598347524
+    assert close_gap_to_one(3 * UNIT // 10, decay(600, 1800)) == 498428082598347524
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, ONE), (0, ONE), (2**21, 0), (2**70, 0)])
@@ -55,7 +55,10 @@ def test_the_last_second_before_the_end_is_still_computed():
 @given(st.integers(0, 2**21), st.integers(0, 2**21), st.integers(0, UNIT))
 def test_recovery_only_rises_with_time_and_stays_below_one(a, b, base):
     early, late = sorted((a, b))
-    first, then = recovered(base, decay(early, 1800)), recovered(base, decay(late, 1800))
+    first, then = (
+        close_gap_to_one(base, decay(early, 1800)),
+        close_gap_to_one(base, decay(late, 1800)),
+    )
     # The steps round down by up to 21 units of 2^-128 on the way: far below one of 10^-18.
     assert base <= first <= then + 1
     assert then <= UNIT
@@ -64,7 +67,7 @@ def test_recovery_only_rises_with_time_and_stays_below_one(a, b, base):
 @given(st.integers(0, UNIT), st.integers(0, UNIT))
 @example(1, UNIT - 1)
 def test_a_product_is_rounded_down(one, other):
-    product = times(one, other)
+    product = multiply(one, other)
     assert product * UNIT <= one * other < (product + 1) * UNIT
 
 

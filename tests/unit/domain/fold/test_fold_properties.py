@@ -11,8 +11,13 @@ from hypothesis import given, strategies as st
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_named, tasks_named
-from oracle.domain.fold.working_set import Changes, MembershipTurn, PreImages
+from oracle.domain.fold.row_prefetch import (
+    node_addresses_in,
+    open_group_keys_in,
+    task_keys_in,
+    task_keys_of_open_groups,
+)
+from oracle.domain.fold.working_set import Changes, MembershipTransition, PreImages
 from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, reliability_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Pending
@@ -135,13 +140,17 @@ def test_only_rows_that_were_asked_for_are_touched(events, rules):
         said = list(block)
         fold, have = Fold(rules), stored.ledger
         fold.last = stored.last
-        tasks = {key: have.tasks[key] for key in tasks_named(said) if key in have.tasks}
+        tasks = {key: have.tasks[key] for key in task_keys_in(said) if key in have.tasks}
         groups = {
-            key: have.groups[key] for key in groups_named(said, tasks, rules) if key in have.groups
+            key: have.groups[key]
+            for key in open_group_keys_in(said, tasks, rules)
+            if key in have.groups
         }
-        members = members_of(groups.values())
+        members = task_keys_of_open_groups(groups.values())
         tasks |= {key: have.tasks[key] for key in members if key in have.tasks}
-        nodes = {key: have.nodes[key] for key in nodes_named(said, tasks) if key in have.nodes}
+        nodes = {
+            key: have.nodes[key] for key in node_addresses_in(said, tasks) if key in have.nodes
+        }
         ledger = fold.ledger
         ledger.nodes, ledger.tasks, ledger.groups = deepcopy((nodes, tasks, groups))
         fold.block(number, said, journal=False)
@@ -227,19 +236,19 @@ def test_seed_is_what_an_independent_reading_of_the_rules_says(events, at):
     assert odd == expected["odd"]
 
 
-def standing(turns: list[MembershipTurn]) -> tuple[Membership, bool, Pending | None]:
+def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pending | None]:
     """Membership, whether it is paused and what it waits for, by the turns alone."""
     membership, paused, pending = Membership.UNKNOWN, False, None
     for turn in turns:
         match turn:
-            case MembershipTurn.PAUSE_ASKED:
+            case MembershipTransition.PAUSE_ASKED:
                 pending = Pending.PAUSE
-            case MembershipTurn.QUIT_ASKED:
+            case MembershipTransition.QUIT_ASKED:
                 pending = Pending.QUIT
-            case MembershipTurn.PAUSED | MembershipTurn.RESUMED:
-                paused = turn is MembershipTurn.PAUSED
+            case MembershipTransition.PAUSED | MembershipTransition.RESUMED:
+                paused = turn is MembershipTransition.PAUSED
                 pending = None if pending is Pending.PAUSE else pending
-            case MembershipTurn.JOINED:
+            case MembershipTransition.JOINED:
                 membership, paused, pending = Membership.MEMBER, False, None
             case _:
                 membership, paused, pending = Membership(turn.value), False, None

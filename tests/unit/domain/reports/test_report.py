@@ -8,8 +8,13 @@ from oracle.domain.events.oracle_events import NodeRegistered
 from oracle.domain.ids import Hash
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import lane_in, lanes_of, with_lane, word_of
-from oracle.domain.reports.report import MAX_WORDS, ReportSettings, cut, period_of, rules_id
-from oracle.domain.reports.round_data import data_in, decode, encode, word_among
+from oracle.domain.reports.report import MAX_WORDS, ReportSettings, cut_report, period_of, rules_id
+from oracle.domain.reports.round_data import (
+    decode_records,
+    decode_round,
+    encode_records,
+    find_word,
+)
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import WantedWords
 from oracle.errors import FatalError
@@ -31,11 +36,11 @@ def on_chain(words, *, time=AT - 60):
 
 
 def drawn(rounds, words, *, at=None, settings=SETTINGS, **more):
-    return cut(at or block(), rounds, WantedWords(words, **more), settings)
+    return cut_report(at or block(), rounds, WantedWords(words, **more), settings)
 
 
 def sent(rounds, wanted, *, at=None, settings=SETTINGS):
-    return dict(decode(drawn(rounds, wanted, at=at, settings=settings).records))
+    return dict(decode_records(drawn(rounds, wanted, at=at, settings=settings).records))
 
 
 def one_lane(lane, index=3):
@@ -48,20 +53,22 @@ lanes = st.integers(0, 10_002)
 
 @given(words)
 def test_records_are_read_back_as_they_were_written(wanted):
-    assert decode(encode(sorted(wanted.items()))) == sorted(wanted.items())
+    assert decode_records(encode_records(sorted(wanted.items()))) == sorted(wanted.items())
 
 
 @given(words, st.integers(0, 9))
 def test_one_word_is_found_among_many(wanted, place):
-    records = encode(sorted(wanted.items()))
+    records = encode_records(sorted(wanted.items()))
     for number in [*wanted, place]:
-        assert word_among(records, number) == wanted.get(number)
+        assert find_word(records, number) == wanted.get(number)
 
 
-@pytest.mark.parametrize("records", [b"x", encode([(2, 1), (1, 1)]), encode([(1, 1), (1, 2)])])
+@pytest.mark.parametrize(
+    "records", [b"x", encode_records([(2, 1), (1, 1)]), encode_records([(1, 1), (1, 2)])]
+)
 def test_records_that_no_encoder_wrote_are_refused(records):
     with pytest.raises(ValueError, match=r"records|ascend"):
-        decode(records)
+        decode_records(records)
 
 
 @given(st.integers(0, 2**256 - 1), st.integers(0, 2**24 - 1), lanes)
@@ -186,8 +193,8 @@ def test_whom_a_report_registers_it_speaks_of_whatever_waits():
         of_fresh=frozenset(fresh),
     )
 
-    assert MAX_WORDS in dict(decode(report.records))
-    assert data_in(report.data).registrations.appended == (address(1),)
+    assert MAX_WORDS in dict(decode_records(report.records))
+    assert decode_round(report.data).registrations.appended == (address(1),)
 
 
 def test_a_word_that_never_was_on_chain_brings_no_others_along():

@@ -5,7 +5,13 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.registrations import Registrations, Reuse
-from oracle.domain.reports.round_data import data_in, data_of, encode, parted, records_in
+from oracle.domain.reports.round_data import (
+    decode_round,
+    encode_records,
+    encode_round,
+    records_in,
+    split_registrations,
+)
 from tests.support.rounds import address
 from tests.support.vectors import Vector, vectors_of
 
@@ -22,32 +28,32 @@ words = st.dictionaries(st.integers(0, 2**24 - 1), st.integers(0, 2**256 - 1), m
 
 @given(registrations, words)
 def test_a_blob_is_read_back_as_it_was_written(new, said):
-    assert data_in(data_of(new, encode(said))) == (new, said)
+    assert decode_round(encode_round(new, encode_records(said))) == (new, said)
 
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_read_at_all_are_written_again_as_they_were(blob):
     try:
-        new, said = data_in(blob)
+        new, said = decode_round(blob)
     except ValueError:
         return
-    assert data_of(new, encode(said)) == blob
+    assert encode_round(new, encode_records(said)) == blob
 
 
 @given(registrations, words)
 def test_a_blob_that_ends_too_soon_is_refused(new, said):
-    blob = data_of(new, encode(said))
+    blob = encode_round(new, encode_records(said))
     for missing in {1, len(blob) - len(records_in(blob)), len(blob)}:
         cut_off = blob[: len(blob) - missing]
         if missing and len(cut_off) % 35 != len(blob) % 35:
             with pytest.raises(ValueError, match=r"few|records"):
-                data_in(cut_off)
+                decode_round(cut_off)
 
 
 @pytest.mark.parametrize("blob", [b"", b"\0\0\0", b"\0\0\0\1", b"\0\1\0\0" + bytes(39)])
 def test_a_blob_without_what_it_counts_is_refused(blob):
     with pytest.raises(ValueError, match="too few"):
-        parted(blob)
+        split_registrations(blob)
 
 
 def test_an_index_that_nobody_has_cannot_change_hands():
@@ -79,7 +85,9 @@ def test_the_blob_is_that_of_the_vector(vector: Vector):
         tuple(Reuse(*map(address_of, pair)) for pair in vector["reused"]),
         tuple(map(address_of, vector["appended"])),
     )
-    blob = data_of(new, encode([(word, int(value, 16)) for word, value in vector["words"]]))
+    blob = encode_round(
+        new, encode_records([(word, int(value, 16)) for word, value in vector["words"]])
+    )
 
     assert "0x" + blob.hex() == vector["blob"]
     assert "0x" + keccak(blob).hex() == vector["data_hash"]

@@ -8,8 +8,8 @@ from oracle.domain.reports.sanity_limits import (
     Activity,
     Move,
     Sanity,
+    excess_change_reason,
     quiet_period_reason,
-    why_too_much,
 )
 from tests.support.examples import examples
 
@@ -21,35 +21,37 @@ moves = st.lists(st.builds(Move, lanes, lanes), max_size=MEMBERS)
 
 def test_a_mass_drop_is_held():
     fallen = [Move(9000, 1)] * 60
-    assert "60 of 100 members would change" in str(why_too_much(fallen, MEMBERS, LINE, Sanity()))
+    assert "60 of 100 members would change" in str(
+        excess_change_reason(fallen, MEMBERS, LINE, Sanity())
+    )
 
 
 def test_a_quarter_of_the_members_may_fall_under_the_line_and_no_more():
     near = Move(2500, 2001)
-    assert why_too_much([near] * 25, MEMBERS, LINE, Sanity()) is None
+    assert excess_change_reason([near] * 25, MEMBERS, LINE, Sanity()) is None
     assert "26 of 100 members would fall" in str(
-        why_too_much([near] * 26, MEMBERS, LINE, Sanity())
+        excess_change_reason([near] * 26, MEMBERS, LINE, Sanity())
     )
 
 
 def test_a_low_lane_that_becomes_unselectable_counts_as_fallen():
-    assert why_too_much([Move(1500, 1)] * 26, MEMBERS, LINE, Sanity()) is not None
+    assert excess_change_reason([Move(1500, 1)] * 26, MEMBERS, LINE, Sanity()) is not None
     # And one that stays low does not.
-    assert why_too_much([Move(1500, 1400)] * 26, MEMBERS, LINE, Sanity()) is None
+    assert excess_change_reason([Move(1500, 1400)] * 26, MEMBERS, LINE, Sanity()) is None
 
 
 def test_the_first_word_about_a_node_is_no_change():
-    assert why_too_much([Move(0, 5002)] * MEMBERS, MEMBERS, LINE, Sanity()) is None
+    assert excess_change_reason([Move(0, 5002)] * MEMBERS, MEMBERS, LINE, Sanity()) is None
 
 
 def test_a_mass_recovery_is_held_too():
-    assert why_too_much([Move(1, 9000)] * 51, MEMBERS, LINE, Sanity()) is not None
+    assert excess_change_reason([Move(1, 9000)] * 51, MEMBERS, LINE, Sanity()) is not None
 
 
 @examples(25)
 @given(moves, st.integers(min_value=0, max_value=19))
 def test_a_tiny_network_is_never_held(moves, members):
-    assert why_too_much(moves, members, LINE, Sanity()) is None
+    assert excess_change_reason(moves, members, LINE, Sanity()) is None
     usual = [Activity(1000, 19)] * 30
     assert quiet_period_reason(Activity(0, 0), usual, members, Sanity()) is None
 
@@ -58,14 +60,14 @@ def test_a_tiny_network_is_never_held(moves, members):
 @given(moves)
 def test_shares_of_one_never_hold(moves):
     open_gate = Sanity(changed_share=1, kick_share=1)
-    assert why_too_much(moves, MEMBERS, LINE, open_gate) is None
+    assert excess_change_reason(moves, MEMBERS, LINE, open_gate) is None
 
 
 @examples(25)
 @given(moves, st.lists(st.builds(Move, lanes, lanes), max_size=20))
 def test_what_is_held_is_held_with_more_changes_too(moves, more):
-    if why_too_much(moves, MEMBERS, LINE, Sanity()) is not None:
-        assert why_too_much([*moves, *more], MEMBERS, LINE, Sanity()) is not None
+    if excess_change_reason(moves, MEMBERS, LINE, Sanity()) is not None:
+        assert excess_change_reason([*moves, *more], MEMBERS, LINE, Sanity()) is not None
 
 
 def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:

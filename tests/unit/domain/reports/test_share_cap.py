@@ -3,7 +3,13 @@
 from hypothesis import given, strategies as st
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, lanes_of, with_lane
-from oracle.domain.reports.share_cap import FallCap, FallCause, falls, open_lanes, spread
+from oracle.domain.reports.share_cap import (
+    FallCap,
+    FallCause,
+    count_open_lanes,
+    falling_lanes,
+    limit_falls,
+)
 from tests.support.vectors import Vector, vectors_of
 
 lanes = st.one_of(st.integers(0, 3), st.integers(0, 10_002))
@@ -30,8 +36,8 @@ def fallen(before: dict[int, int], after: dict[int, int], cap: FallCap) -> int:
 
 @given(some_words, some_words, caps)
 def test_never_more_fall_than_the_contract_takes(before, wanted, cap):
-    kept = spread(before, wanted, cap, causes_by(FallCause.OTHER))
-    most = max(4, open_lanes(before) * cap.share // 10_000)
+    kept = limit_falls(before, wanted, cap, causes_by(FallCause.OTHER))
+    most = max(4, count_open_lanes(before) * cap.share // 10_000)
 
     assert fallen(before, kept.words, cap) <= most
     assert fallen(before, wanted, cap) == min(most, fallen(before, wanted, cap)) + kept.waiting
@@ -39,7 +45,7 @@ def test_never_more_fall_than_the_contract_takes(before, wanted, cap):
 
 @given(some_words, some_words, caps)
 def test_a_lane_is_as_it_was_or_as_it_is_wanted(before, wanted, cap):
-    kept = spread(before, wanted, cap, causes_by(FallCause.OTHER)).words
+    kept = limit_falls(before, wanted, cap, causes_by(FallCause.OTHER)).words
 
     for number, word in kept.items():
         asked = zip(
@@ -53,7 +59,7 @@ def test_rounds_that_follow_each_other_come_to_what_is_wanted(before, wanted, ca
     reached = dict(before)
     # Lanes that sink without falling are written at once; of the others at least four a round.
     for _ in range(1 + 4 * 16 // 4):
-        reached |= spread(reached, wanted, cap, causes_by(FallCause.OTHER)).words
+        reached |= limit_falls(reached, wanted, cap, causes_by(FallCause.OTHER)).words
     assert {number: reached[number] for number in wanted} == wanted
 
 
@@ -66,7 +72,7 @@ def ten_fall(share: int = 1000):
 
 def closed_first(causes) -> list[int]:
     before, wanted, cap = ten_fall()
-    kept = spread(before, wanted, cap, lambda indexes: {one: causes[one] for one in indexes})
+    kept = limit_falls(before, wanted, cap, lambda indexes: {one: causes[one] for one in indexes})
     return [place for place, lane in enumerate(lanes_of(kept.words[0])[:10]) if lane == 1]
 
 
@@ -90,11 +96,11 @@ def test_nobody_is_asked_why_where_no_lane_has_to_wait():
     def unasked(_):
         raise AssertionError("somebody was asked")
 
-    assert spread(before, wanted, cap, unasked).waiting == 0
+    assert limit_falls(before, wanted, cap, unasked).waiting == 0
 
 
 def test_the_first_lane_of_a_node_is_no_fall():
-    assert list(falls({}, {0: with_lane(0, 3, 1)}, FallCap(0, 2500))) == []
+    assert list(falling_lanes({}, {0: with_lane(0, 3, 1)}, FallCap(0, 2500))) == []
 
 
 @vectors_of("falls", file="rounds")
@@ -103,5 +109,5 @@ def test_so_many_lanes_fall_as_the_vector_says(vector: Vector):
     after = {number: int(word, 16) for number, word in vector["after"]}
     cap = FallCap(vector["fall_share"], vector["big_fall"])
 
-    assert [index for index, _ in falls(before, after, cap)] == vector["falling"]
-    assert cap.most(open_lanes(before)) == vector["most"]
+    assert [index for index, _ in falling_lanes(before, after, cap)] == vector["falling"]
+    assert cap.most(count_open_lanes(before)) == vector["most"]

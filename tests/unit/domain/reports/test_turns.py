@@ -8,7 +8,12 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.round_schedule import Cut, ScheduleMoment, submission_window, turn_at
+from oracle.domain.reports.round_schedule import (
+    Cut,
+    ScheduleMoment,
+    scheduled_cut_at,
+    submission_window,
+)
 from tests.support.examples import examples
 
 PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12
@@ -67,7 +72,7 @@ def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int
         moment = chain.moment(time)
         # What was cut: every period that is over, from the first that it has.
         cuts = [chain.cut(each) for each in range(complete_from, time // PERIOD)]
-        turn = turn_at(cuts, complete_from, moment, SETTINGS)
+        turn = scheduled_cut_at(cuts, complete_from, moment, SETTINGS)
         if turn is not None:
             signed[time] = turn
     return signed

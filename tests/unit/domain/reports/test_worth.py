@@ -9,8 +9,8 @@ from oracle.domain.reports.submission_policy import (
     SubmissionPolicy,
     SubmissionValue,
     change_between,
-    willing,
-    worth_of,
+    max_fee_for_age,
+    submission_value_of,
 )
 from tests.support.examples import examples
 
@@ -36,20 +36,22 @@ news = st.builds(
 @given(seconds, seconds, submission_policy, bounds)
 def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, submission_policy, bounds):
     younger, older = sorted((one, other))
-    assert willing(younger, submission_policy, bounds) <= willing(older, submission_policy, bounds)
+    assert max_fee_for_age(younger, submission_policy, bounds) <= max_fee_for_age(
+        older, submission_policy, bounds
+    )
 
 
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_nothing_costs_more_than_the_cap(news, submission_policy, bounds):
-    assert 0 < worth_of(news, submission_policy, bounds).most_per_gas <= bounds.cap
+    assert 0 < submission_value_of(news, submission_policy, bounds).most_per_gas <= bounds.cap
 
 
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_nothing_waits_past_the_heartbeat(news, submission_policy, bounds):
     old = ReportChange(news.words, news.change, news.is_urgent, bounds.heartbeat)
-    worth = worth_of(old, submission_policy, bounds)
+    worth = submission_value_of(old, submission_policy, bounds)
     assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
 
 
@@ -57,7 +59,7 @@ def test_nothing_waits_past_the_heartbeat(news, submission_policy, bounds):
 @given(news, submission_policy, bounds)
 def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy, bounds):
     urgent = ReportChange(news.words, news.change, is_urgent=True, age=news.age)
-    assert worth_of(urgent, submission_policy, bounds) == SubmissionValue(
+    assert submission_value_of(urgent, submission_policy, bounds) == SubmissionValue(
         now=True, why="a node crosses a band", most_per_gas=bounds.cap
     )
 
@@ -66,7 +68,7 @@ def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy,
 @given(news, bounds)
 def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bounds):
     some = ReportChange(max(1, news.words), news.change, news.is_urgent, news.age)
-    worth = worth_of(some, SubmissionPolicy(), bounds)
+    worth = submission_value_of(some, SubmissionPolicy(), bounds)
     assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
 
 
@@ -75,14 +77,14 @@ def test_few_words_wait_unless_their_lanes_move_by_enough():
         SubmissionPolicy(least_words=3, least_change=500),
         Bounds(3600, 100),
     )
-    assert not worth_of(_calm(2, 499), submission_policy, bounds).now
-    assert worth_of(_calm(3, 1), submission_policy, bounds).now
-    assert worth_of(_calm(1, 500), submission_policy, bounds).now
+    assert not submission_value_of(_calm(2, 499), submission_policy, bounds).now
+    assert submission_value_of(_calm(3, 1), submission_policy, bounds).now
+    assert submission_value_of(_calm(1, 500), submission_policy, bounds).now
 
 
 def test_the_price_grows_in_step_with_the_age():
     submission_policy, bounds = SubmissionPolicy(cheap=20), Bounds(heartbeat=100, cap=120)
-    assert [willing(age, submission_policy, bounds) for age in (0, 50, 100, 999)] == [
+    assert [max_fee_for_age(age, submission_policy, bounds) for age in (0, 50, 100, 999)] == [
         20,
         70,
         120,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import longest_exclusion
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.reliability import healed_reliability
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 
@@ -16,8 +16,8 @@ def test_under_the_seed_rules_a_timeout_at_the_line_excludes_for_135_seconds():
 def test_the_node_is_selectable_again_in_exactly_that_second():
     seconds = longest_exclusion(RELAY)
     base = RELAY.penalty * RELAY.exclude_enter // UNIT
-    assert healed(base, 0, seconds - 1, RELAY) < RELAY.exclude_exit
-    assert healed(base, 0, seconds, RELAY) >= RELAY.exclude_exit
+    assert healed_reliability(base, 0, seconds - 1, RELAY) < RELAY.exclude_exit
+    assert healed_reliability(base, 0, seconds, RELAY) >= RELAY.exclude_exit
 
 
 def test_a_penalty_that_takes_nothing_excludes_nobody():

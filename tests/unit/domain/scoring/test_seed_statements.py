@@ -18,8 +18,12 @@ from oracle.domain.scoring.node_scores import (
     qos_at,
     reliability_at,
 )
-from oracle.domain.scoring.reliability import boosted, healed, penalized
-from oracle.domain.scoring.score_window import mean_of, with_score
+from oracle.domain.scoring.reliability import (
+    boosted_reliability,
+    healed_reliability,
+    penalized_reliability,
+)
+from oracle.domain.scoring.score_window import append_score, mean_of
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.histories import GENESIS_TIME, History, folded, node, node_after
@@ -105,7 +109,7 @@ def test_an_invalid_task_that_all_time_out_on_leaves_every_mean_alone():
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
 def test_one_score_moves_a_full_pool_by_a_fiftieth_of_the_range_at_most(scores, new):
     before = bytes(scores)
-    after = with_score(before, new, SEED)
+    after = append_score(before, new, SEED)
     assert len(after) == 50
     assert abs(sum(after) - sum(before)) * UNIT // (50 * SEED.q_max) <= UNIT // 50
 
@@ -114,7 +118,7 @@ def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
     pool = node_after(full_of(2), "A").pool
     seen = []
     for _ in range(50):
-        pool = with_score(pool, 10, SEED)
+        pool = append_score(pool, 10, SEED)
         seen.append(mean_of(pool, None, SEED))
     assert seen == sorted(set(seen))
     assert (seen[0], seen[-1]) == (216 * UNIT // 1000, UNIT)
@@ -141,13 +145,13 @@ def test_timeouts_in_a_row_leave_what_the_table_says(timeouts, h):
 
 @given(reliabilities)
 def test_two_timeouts_leave_less_than_a_tenth_of_any_score(h):
-    twice = penalized(penalized(h, SEED), SEED)
+    twice = penalized_reliability(penalized_reliability(h, SEED), SEED)
     assert twice * 10 < h or h == 0
 
 
 @given(reliabilities)
 def test_a_timeout_leaves_three_tenths_of_any_h(h):
-    assert penalized(h, SEED) == h * 3 // 10
+    assert penalized_reliability(h, SEED) == h * 3 // 10
 
 
 def test_one_timeout_alone_does_not_exclude_a_healthy_node():
@@ -175,7 +179,7 @@ def test_exclusion_begins_strictly_below_a_tenth(h):
 @pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])
 @pytest.mark.parametrize("base", [0, 27 * UNIT // 1000, 3 * TENTH])
 def test_waiting_closes_so_much_of_the_gap(minutes, percent, base):
-    h = healed(base, 0, minutes * MINUTE, SEED)
+    h = healed_reliability(base, 0, minutes * MINUTE, SEED)
     assert round(Fraction(100 * (h - base), UNIT - base)) == percent
 
 
@@ -195,18 +199,22 @@ def test_an_excluded_node_comes_back_by_waiting_alone():
 
 @given(reliabilities)
 def test_a_success_adds_fifteen_hundredths_and_never_more_than_one(h):
-    assert boosted(h, SEED) == min(UNIT, h + 15 * UNIT // 100)
+    assert boosted_reliability(h, SEED) == min(UNIT, h + 15 * UNIT // 100)
 
 
 def test_a_success_heals_as_much_as_minutes_of_waiting():
     low = 3 * TENTH
-    waited = next(s for s in range(3600) if healed(low, 0, s, SEED) >= boosted(low, SEED))
+    waited = next(
+        s
+        for s in range(3600)
+        if healed_reliability(low, 0, s, SEED) >= boosted_reliability(low, SEED)
+    )
     assert waited == 435
 
 
 @pytest.mark.parametrize(("h", "gain"), [(TENTH, "1.5"), (3 * TENTH, "0.5")])
 def test_a_success_is_a_large_part_of_a_low_h(h, gain):
-    assert Fraction(boosted(h, SEED) - h, h) == Fraction(gain)
+    assert Fraction(boosted_reliability(h, SEED) - h, h) == Fraction(gain)
 
 
 def test_successes_in_a_row_bring_h_back_to_one():

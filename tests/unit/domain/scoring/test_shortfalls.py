@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.events import network_events as said
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.scoring.missing_signals import shortfalls, untold
+from oracle.domain.scoring.missing_signals import missing_event_types, missing_fields
 from oracle.systems.registry import rule_set
 
 EVERYTHING = set(NAMES)
@@ -31,7 +31,7 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
 def test_what_is_never_said_is_told_with_what_it_costs(
     missing: set[type[DomainEvent]], words: str
 ):
-    (sentence,) = shortfalls(EVERYTHING - missing, rule_set("seed", {}))
+    (sentence,) = missing_event_types(EVERYTHING - missing, rule_set("seed", {}))
 
     assert words in sentence
 
@@ -40,15 +40,15 @@ def test_other_rules_need_other_events():
     terminal = rule_set("seed", {"close": "terminal"})
     legacy = rule_set("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
 
-    assert not list(shortfalls(EVERYTHING - {said.GroupValidated}, terminal))
-    assert list(shortfalls(EVERYTHING - {said.TaskCreated}, terminal))
+    assert not list(missing_event_types(EVERYTHING - {said.GroupValidated}, terminal))
+    assert list(missing_event_types(EVERYTHING - {said.TaskCreated}, terminal))
     rounds = {said.ResultCommitted, said.ResultDisclosed}
-    assert not list(shortfalls(EVERYTHING - rounds, legacy))
-    assert list(shortfalls(EVERYTHING - rounds - {said.GroupValidated}, legacy))
+    assert not list(missing_event_types(EVERYTHING - rounds, legacy))
+    assert list(missing_event_types(EVERYTHING - rounds - {said.GroupValidated}, legacy))
 
 
 def test_a_network_that_says_everything_costs_nothing():
-    assert list(shortfalls(EVERYTHING, rule_set("seed", {}))) == []
+    assert list(missing_event_types(EVERYTHING, rule_set("seed", {}))) == []
 
 
 def test_a_field_that_is_never_told_costs_what_rests_on_it():
@@ -57,9 +57,11 @@ def test_a_field_that_is_never_told_costs_what_rests_on_it():
     tells = {said.TaskCreated: {"task"}, said.NodeJoined: {"node", "gpu_vram"}}
     more = {said.TaskCreated: {"group"}, said.NodeUpdated: {"timeout", "gpu_vram"}}
 
-    assert [line.split(":")[0] for line in untold(tells, terminal)] == ["no group of task_created"]
-    assert list(untold(tells, legacy)) == [
+    assert [line.split(":")[0] for line in missing_fields(tells, terminal)] == [
+        "no group of task_created"
+    ]
+    assert list(missing_fields(tells, legacy)) == [
         "no timeout of a node: legacy.timeout_weight counts for nobody"
     ]
-    assert not [*untold(tells, rule_set("seed", {})), *untold(more, terminal)]
-    assert not list(untold(more, legacy))
+    assert not [*missing_fields(tells, rule_set("seed", {})), *missing_fields(more, terminal)]
+    assert not list(missing_fields(more, legacy))

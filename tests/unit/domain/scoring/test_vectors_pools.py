@@ -6,7 +6,7 @@ from fractions import Fraction
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due, long_term, qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import with_score
+from oracle.domain.scoring.score_window import append_score
 from oracle.domain.state.node import Membership, Node, new_node
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.histories import History, node, node_after
@@ -51,7 +51,7 @@ def test_the_long_term_score_is_the_mean_of_the_last_scores(vector):
     pool = b""
     for score in vector["scores_oldest_first"]:
         if score is not None:
-            pool = with_score(pool, score, SEED)
+            pool = append_score(pool, score, SEED)
     made = member(pool)
     expected = vector["expected"]
 

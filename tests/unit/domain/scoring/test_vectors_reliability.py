@@ -6,10 +6,10 @@ from fractions import Fraction
 from math import floor
 
 from oracle.domain.events.network_events import AbortReason, LastStatus
-from oracle.domain.fixed_point import UNIT, decay, recovered
+from oracle.domain.fixed_point import UNIT, close_gap_to_one, decay
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.node_scores import is_excluded, reliability_at
-from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.reliability import healed_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
@@ -113,12 +113,14 @@ def flag_and_exit(vector: Vector, rules: Rules) -> None:
 
 def never_healed_backwards(vector: Vector, rules: Rules) -> None:
     base, minutes = units(vector["input"]["h_base"]), vector["input"]["elapsed_minutes"]
-    assert close_to(vector["expected"]["h_effective"], healed(base, 0, 60 * minutes, rules))
+    assert close_to(
+        vector["expected"]["h_effective"], healed_reliability(base, 0, 60 * minutes, rules)
+    )
 
 
 def fractions_of_the_gap(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        fraction = recovered(0, decay(60 * case["minutes"], rules.tau_seconds))
+        fraction = close_gap_to_one(0, decay(60 * case["minutes"], rules.tau_seconds))
         assert close_to(case["exact_fraction_of_gap"], fraction)
         assert round(100 * fraction / UNIT) == case["printed_percent"]
 

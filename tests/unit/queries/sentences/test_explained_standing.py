@@ -11,7 +11,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.scoring.node_scores import (
-    back_at,
+    exclusion_end_time,
     is_excluded,
     long_term,
     qos_at,
@@ -107,7 +107,7 @@ def test_timeouts_that_exclude_say_for_how_long():
 
 def test_an_exclusion_is_over_when_it_was_said_to_be():
     seen = told(raced(1, 0, 0, 0))
-    back = back_at(seen.node.base, seen.node.since, SEED)
+    back = exclusion_end_time(seen.node.base, seen.node.since, SEED)
     assert is_excluded(seen.node, back - 1, SEED)
     assert not is_excluded(seen.node, back, SEED)
     assert f"Excluded for {span(back - seen.as_of.time)} more" in headline(standing_as_of(seen))

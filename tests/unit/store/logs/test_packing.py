@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_packing import packed, unpacked
+from oracle.domain.log_packing import pack_hex, unpack_hex
 from oracle.domain.logs import Log
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import hexed, split
@@ -27,17 +27,17 @@ DATA = st.builds(
 @example(b"\0" + b"\xff" * 31)
 @example(b"\xff" * 31 + b"\0")
 def test_packed_data_come_back_as_they_were(data: bytes):
-    assert unpacked(packed(hexed(data))) == hexed(data)
+    assert unpack_hex(pack_hex(hexed(data))) == hexed(data)
 
 
 @given(DATA)
 def test_packing_adds_at_most_a_byte_a_word(data: bytes):
-    assert len(packed(hexed(data))) <= len(data) + (len(data) + 31) // 32
+    assert len(pack_hex(hexed(data))) <= len(data) + (len(data) + 31) // 32
 
 
 def test_a_number_takes_its_own_bytes_and_one_more():
-    assert packed(a_hash(300)) == b"\x22\x01\x2c"
-    assert packed("0x" + "00" * 32) == b" "
+    assert pack_hex(a_hash(300)) == b"\x22\x01\x2c"
+    assert pack_hex("0x" + "00" * 32) == b" "
 
 
 def test_the_view_has_every_log_in_plain_columns(store: Store):
