@@ -108,7 +108,7 @@ reference:  ## Write settings, commands, metrics, alerts, tables … into build/
 	PYTHONPATH=ops/docs python -m reference build/reference
 
 house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone ARGS=--places)
-	python -m tests.house.measure $(TREE) $(ARGS)
+	python -m tests.house.measuring.measure $(TREE) $(ARGS)
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
 	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz

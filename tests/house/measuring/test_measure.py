@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.measure import measured
+from tests.house.measuring.measure import measured
 
 FILES = {
     "oracle/rpc/client.py": '''"""Asks."""

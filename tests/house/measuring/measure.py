@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.house import measures as count
-from tests.house.measures import House
+from tests.house.measuring import measures as count
+from tests.house.measuring.measures import House
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 Row = Callable[[House], str | list[str]]
 ROWS: dict[str, tuple[str, Row]] = {
     "files of oracle/": ("-", lambda house: str(len(house.sources))),

@@ -1,0 +1,1 @@
+"""Counts what the repository consists of, for `make house`."""
