@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -13,7 +13,7 @@ tools:
 	@. .ci/python.sh && "$$PYTHON" bootstrap.py check
 
 install test lint format types floors contracts slow mutants mutation faults sending: tools
-fidelity fidelity-mutants lies sim machine soak fuzz slither halmos bench dashboard: tools
+fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz slither halmos bench dashboard: tools
 picture docs reference house nightly cover initial wheel release images: tools
 constraints vendored screens: tools
 
@@ -68,6 +68,9 @@ fidelity:  ## Write what became of every statement of the sources, into build/fi
 
 fidelity-mutants:  ## Empty what each of its rows names, and see that its test falls (ARGS="--only Q14")
 	python tests/mutants/emptied_rows.py $(ARGS)
+
+fidelity-runs:  ## Record which cited functions the demos run, half an hour (ARGS='--only "./demo"')
+	python -m tests.house.reach.record $(ARGS)
 
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.faults.lies.run $(ARGS)

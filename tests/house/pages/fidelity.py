@@ -28,6 +28,7 @@ class Statement:
     """One statement of a source and what became of it; `decided` is empty where as said.
 
     `runs_in`: where all that `where` names runs, "daemon, contract"; empty where it is prose.
+    `not_run`: why the recording of the demos does not show it, and what runs it instead.
     """
 
     source: str
@@ -36,6 +37,7 @@ class Statement:
     where: str
     test: str
     runs_in: str = ""
+    not_run: str = ""
     decided: str = ""
 
     @property
@@ -44,12 +46,21 @@ class Statement:
 
     @property
     def words(self) -> str:
-        return f"{self.says} {self.where} {self.test} {self.decided}"
+        return f"{self.says} {self.where} {self.test} {self.not_run} {self.decided}"
 
     @property
     def ours(self) -> list[Place]:
         """What of the daemon's and the commands' code does it."""
         return [(path, name) for path, name in named(self.where) if name and is_ours(path)]
+
+    @property
+    def excused(self) -> set[Place]:
+        """Return the cited functions that `not_run` is about: those that it names, else all."""
+        if not self.not_run:
+            return set()
+        return {(path, name) for path, name in named(self.not_run) if name and is_ours(path)} or {
+            *self.ours
+        }
 
     @property
     def contracts(self) -> list[Place]:
@@ -142,12 +153,16 @@ def page() -> str:
             "|---|---|---|---|---|---|",
         ]
         lines += [
-            f"| {one.name} | {one.says} | {one.where} | {one.runs_in or '-'} | {one.test} "
+            f"| {one.name} | {one.says} | {one.where} | {_runs_in(one)} | {one.test} "
             f"| {one.decided or '-'} |"
             for one in source.statements
         ]
         parts.append(f"## {source.letter}: {source.title}\n\n" + "\n".join(lines) + "\n")
     return "\n".join((*parts, "## Vectors\n", _vectors()))
+
+
+def _runs_in(row: Statement) -> str:
+    return f"{row.runs_in or '-'}{f' (not run: {row.not_run})' if row.not_run else ''}"
 
 
 def _counts() -> str:

@@ -1,42 +1,36 @@
-"""docs/fidelity/: what is said to run in the daemon or in a command is reached from there.
+"""docs/fidelity/: what is said to run in the daemon or in a command was recorded to run there.
 
-The graph and what it cannot see: docs/explanation/fidelity.md#reach.
+How the recording is made, and what it cannot see: docs/explanation/fidelity.md#reach.
 """
 
+import os
 import re
-from collections.abc import Iterator
-from functools import cache
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from typer.core import TyperGroup
-from typer.main import get_command
 
-from oracle.cli.main import build
 from tests.house.pages.fidelity import Place, Statement, sources, statements
 from tests.house.product import ROOT
-from tests.house.reach.definitions import modules
-from tests.house.reach.entry_points import DAEMON, commands
-from tests.house.reach.reachable import reached_from
+from tests.house.reach.field_reads import read_fields, write_request
+from tests.house.reach.record import PLAYS, bodies, ran
+from tests.house.reach.runs import (
+    COMMAND,
+    CONTRACT,
+    DAEMON,
+    LIBRARY,
+    Runs,
+    command_functions,
+    entry_function,
+    functions_run,
+    recorded,
+    run_mismatches,
+)
 
 LETTERS = [source.letter for source in sources()]
 ROWS = [row for row in statements() if not row.is_prose]
-COMMAND = "command "
-
-
-@cache
-def everywhere() -> frozenset[Place]:
-    """What any command reaches; the daemon is one of them."""
-    return frozenset().union(*map(reached_from, commands().values()))
-
-
-def unreached(row: Statement, place: str) -> list[Place]:
-    """What a row says runs in a place, and does not."""
-    if place == "contract":
-        return [one for one in row.contracts if not is_part_of_a_contract(*one)]
-    if place == "library":
-        return [one for one in row.ours if one in everywhere()]
-    entry = DAEMON if place == "daemon" else commands().get(place.removeprefix(COMMAND))
-    return [*row.ours] if entry is None else [p for p in row.ours if p not in reached_from(entry)]
 
 
 def is_part_of_a_contract(path: str, name: str) -> bool:
@@ -56,21 +50,31 @@ def test_every_row_that_names_code_says_where_it_runs_and_no_other_does(letter: 
         row.name: row.runs_in
         for row in rows
         for place in row.places
-        if place not in {"daemon", "library", "contract"}
-        and place.removeprefix(COMMAND) not in commands()
+        if place not in {DAEMON, LIBRARY, CONTRACT}
+        and place.removeprefix(COMMAND) not in command_functions()
     }
     assert strange == {}
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_what_a_row_names_runs_where_it_says(letter: str):
-    lost = {
-        f"{row.name} in {place}": missing
+def test_cited_functions_ran_where_their_row_says_or_the_row_has_a_reason(letter: str):
+    mismatches = {
+        row.name: lines
         for row in ROWS
-        for place in row.places
-        if row.source == letter and (missing := unreached(row, place))
+        if row.source == letter and (lines := run_mismatches(row, recorded()))
     }
-    assert lost == {}
+    assert mismatches == {}
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_cited_parts_of_contracts_are_callable_or_emitted(letter: str):
+    dead = {
+        row.name: parts
+        for row in ROWS
+        if row.source == letter
+        and (parts := [one for one in row.contracts if not is_part_of_a_contract(*one)])
+    }
+    assert dead == {}
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -80,76 +84,123 @@ def test_no_part_of_a_row_is_left_without_a_place(letter: str):
         for row in ROWS
         if row.source == letter
         and (
-            bool(row.contracts) is not ("contract" in row.places)
-            or bool(row.ours) is not bool({*row.places} - {"contract"})
+            bool(row.contracts) is not (CONTRACT in row.places)
+            or bool(row.ours) is not bool({*row.places} - {CONTRACT})
         )
     ]
     assert silent == []
 
 
-@pytest.mark.parametrize("letter", LETTERS)
-def test_what_the_daemon_reaches_is_not_told_as_a_commands(letter: str):
+def test_functions_that_ran_in_the_daemon_are_not_called_a_commands():
+    in_daemon = functions_run(recorded(), DAEMON)
     modest = [
         row.name
         for row in ROWS
-        if row.source == letter
-        and row.ours
-        and "daemon" not in row.places
-        and not unreached(row, "daemon")
+        if row.ours and DAEMON not in row.places and in_daemon.issuperset(row.ours)
     ]
     assert modest == []
 
 
 def test_what_runs_nowhere_of_ours_has_its_reason():
-    silent = [row.name for row in ROWS if "library" in row.places and not row.decided]
+    silent = [row.name for row in ROWS if LIBRARY in row.places and not row.decided]
     assert silent == []
 
 
-# The graph
+# The recording
 
 
-def test_every_command_that_can_be_typed_is_an_entry_of_the_graph():
-    assert sorted(commands()) == sorted(typed(get_command(build())))
+def test_the_recording_has_every_play_and_only_cited_functions():
+    titles = {runs_in: {*plays} for runs_in, plays in recorded().items()}
+    for play in PLAYS:
+        assert play.title in titles[play.runs_in]
+    assert sum(map(len, titles.values())) == len(PLAYS)
+    cited = {place for row in ROWS for place in row.ours}
+    stale = [functions_run(recorded(), runs_in) - cited for runs_in in recorded()]
+    assert [functions for functions in stale if functions] == []
 
 
-def typed(command: object, above: str = "") -> Iterator[str]:
-    """Yield the whole name of every command, `report show`."""
-    if not isinstance(command, TyperGroup):
-        yield above
-        return
-    for name, one in command.commands.items():
-        yield from typed(one, f"{above} {name}".strip())
+def test_the_daemon_is_the_function_of_its_command():
+    assert entry_function(DAEMON) == ("oracle/cli/run_commands.py", "run")
+    assert all(bodies(path).get(name) for path, name in command_functions().values())
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        # Through a function that is handed on, a method of a class that is made, a generator.
-        ("oracle/indexer/loop.py", "_turn"),
-        ("oracle/domain/scoring/group_ranking.py", "finishers"),
-        ("oracle/dispatch/drawer.py", "BlockDrawer.turn"),
-        ("oracle/systems/crynux/candidate_index.py", "CandidateIndex.offer"),
-        ("oracle/reporting/report_planner.py", ""),
-        ("oracle/domain/scoring/rules.py", "Rules.q_max"),
-    ],
-)
-def test_what_the_daemon_does_is_reached_from_its_command(path: str, name: str):
-    assert (path, name) in reached_from(DAEMON)
+F, G = ("oracle/a.py", "C.f"), ("oracle/a.py", "D.f")
+RECORDED: Runs = {"daemon": {"./demo": ["oracle/a.py::C.f"]}, "command queue": {"queue": []}}
+
+
+def row_of(*places: Place, not_run: str = "", runs_in: str = DAEMON) -> Statement:
+    where = ", ".join(f"`{path}::{name}`" for path, name in places)
+    return Statement("Q", 1, "it is so", where, "none: no test", runs_in, not_run)
 
 
 @pytest.mark.parametrize(
-    ("path", "name"),
+    ("row", "problems"),
     [
-        # Another command's; of a system that the registry only lists; nobody's at all.
-        ("oracle/cli/inspect/explain_commands.py", "explain"),
-        ("lab/attack/attack.py", ""),
-        ("devnet/demo/show.py", ""),
-        ("tests/house/pages/fidelity.py", ""),
+        (row_of(F), []),
+        # A method of the same name in another class is another function.
+        (row_of(G), ["oracle/a.py::D.f did not run in daemon"]),
+        (row_of(F, G), ["oracle/a.py::D.f did not run in daemon"]),
+        (row_of(G, not_run="the backtest alone runs it"), []),
+        (row_of(F, G, not_run="`oracle/a.py::D.f`: the backtest alone runs it"), []),
+        (row_of(F, not_run="the backtest alone runs it"), ["C.f ran in daemon"]),
+        (row_of(F, G, not_run="the backtest alone runs them"), ["C.f ran in daemon"]),
+        (row_of(F, not_run="`oracle/a.py::D.f`: nothing runs it"), ["`where` does not"]),
+        (row_of(F, runs_in="command queue"), ["C.f did not run in command queue"]),
+        (row_of(F, runs_in=LIBRARY), ["C.f ran, and is no library"]),
+        (row_of(runs_in=CONTRACT, not_run="for fun"), ["excuses nothing"]),
     ],
 )
-def test_what_the_daemon_does_not_do_is_not_reached(path: str, name: str):
-    assert (path, name) not in reached_from(DAEMON)
+def test_a_row_that_differs_from_the_recording_is_reported(row: Statement, problems: list[str]):
+    mismatches = run_mismatches(row, RECORDED)
+    assert len(mismatches) == len(problems)
+    for mismatch, problem in zip(mismatches, problems, strict=True):
+        assert problem in mismatch
 
 
-def test_all_that_is_reached_is_there():
-    assert {path for path, _ in everywhere()} <= modules().keys()
+def test_the_reason_is_in_the_words_of_its_row():
+    row = replace(row_of(G), not_run="`oracle/no_such.py::f`: nothing runs it")
+    assert "oracle/no_such.py" in row.words
+
+
+def test_a_function_ran_if_a_line_of_its_own_body_was_executed():
+    path = "tests/house/reach/record.py"
+    lines = bodies(path)
+    assert ran((path, "main"), {path: {max(lines["main"])}})
+    assert not ran((path, "record"), {path: lines["main"]})
+    # The line of `def` and the docstring are executed at import.
+    assert not ran((path, "ran"), {path: {min(lines["ran"]) - 1, min(lines["ran"]) - 2}})
+
+
+def test_fields_of_one_name_are_read_each_for_itself(tmp_path: Path):
+    package = tmp_path / "read_here"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "parts.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import NamedTuple\n\n"
+        "@dataclass(frozen=True, slots=True)\n"
+        "class Read:\n    size: int\n\n"
+        "@dataclass(slots=True)\n"
+        "class Compared:\n    size: int\n\n"
+        "class Pair(NamedTuple):\n    size: int\n"
+    )
+    (package / "__main__.py").write_text(
+        "from read_here.parts import Compared, Pair, Read\n"
+        "pair, compared = Pair(1), Compared(2)\n"
+        "compared.size = 3\n"
+        "assert compared == Compared(3)\n"
+        "print(Read(4).size, repr(compared), pair.size)\n"
+    )
+    parts = "read_here/parts.py"
+    fields = [(parts, f"{owner}.size") for owner in ("Read", "Compared", "Pair")]
+    environment = write_request(tmp_path, tmp_path, fields)
+    with subprocess.Popen(
+        [sys.executable, "-m", "read_here"],
+        cwd=ROOT,
+        env={**os.environ, **environment, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        output, _ = process.communicate()
+    assert output == "4 Compared(size=3) 1\n"
+    assert read_fields(tmp_path, process.pid) == {(parts, "Read.size"), (parts, "Pair.size")}

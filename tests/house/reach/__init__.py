@@ -1,1 +1,1 @@
-"""What of oracle/ runs in the daemon, and what in which command."""
+"""Which functions that docs/fidelity/ cites ran, in the daemon and in commands."""
