@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Self
 
-from oracle.domain.scoring.legacy_rules import IDLE_RULES
-from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.rules import IDLE_RULES, Rules
 from oracle.systems.policy_overrides import parameters_of, sorted_out
 from oracle.systems.registry import policy_named, rule_set, rule_sets, systems
 from oracle.systems.rule_overrides import changeable, changed

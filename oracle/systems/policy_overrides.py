@@ -94,7 +94,7 @@ def _text(value: object, field: Field[Any]) -> str:
     if isinstance(told, float):
         # The shortest decimal that is this double, never with an exponent.
         return f"{Decimal(repr(told)):f}".removesuffix(".0")
-    return str(json_value(field.name, told, _FRACTIONS))
+    return str(json_value(told, as_decimal=field.name in _FRACTIONS))
 
 
 def _read(field: Field[Any], text: str) -> object:

@@ -2,18 +2,29 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field
+from types import MappingProxyType
 from typing import Any
 
-from oracle.domain.scoring.legacy_rules import LEGACY_FRACTIONS, LegacyRules
-from oracle.domain.scoring.rule_json import json_value, kind_of, may_be_absent
-from oracle.domain.scoring.rules import FRACTIONS, Rules
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.rule_fields import declared_rules, is_fraction
+from oracle.domain.scoring.rule_json import kind_of, may_be_absent, rule_value
+from oracle.domain.scoring.rules import Rules
 
 _LEGACY = "legacy."
 _NONE = "none"
 # Python refuses to read endless numbers, in words of its own.
 _MOST_DIGITS = 18
 _TRUTHS = {"true": True, "false": False}
+
+# Every rule that there is, by dotted name and in its order.
+_DECLARED = declared_rules(Rules) | {
+    _LEGACY + name: declared for name, declared in declared_rules(LegacyRules).items()
+}
+# What each rule means, in one line with its source.
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {name: str(info.meaning) for name, (_, info) in _DECLARED.items()}
+)
 
 
 def changed(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
@@ -67,7 +78,7 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
         if field.name in rules:
             texts[name] = _text_of(name, rules[field.name])
         elif field.default is not MISSING:
-            texts[name] = _text_of(name, json_value(field.name, field.default, _fractions(name)))
+            texts[name] = _text_of(name, rule_value(field, field.default))
     return texts
 
 
@@ -83,19 +94,18 @@ def whole(base: Mapping[str, Any]) -> dict[str, Any]:
             (base["legacy"], values.setdefault("legacy", {})) if is_legacy else (base, values)
         )
         default = None if field.default is MISSING else field.default
-        other = json_value(field.name, default, _fractions(name))
-        place[field.name] = told.get(field.name, other)
+        place[field.name] = told.get(field.name, rule_value(field, default))
     return values
 
 
 def changeable(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
     """Return the rules of a rule set that may be changed, by dotted name, in their order."""
-    # What it is called is not a rule of it.
-    unlike = {"name", "version", "legacy"}
-    known = {field.name: field for field in fields(Rules) if field.name not in unlike}
-    if base.get("legacy") is not None:
-        known |= {_LEGACY + field.name: field for field in fields(LegacyRules)}
-    return known
+    is_legacy = base.get("legacy") is not None
+    return {
+        name: field
+        for name, (field, _) in _DECLARED.items()
+        if is_legacy or not name.startswith(_LEGACY)
+    }
 
 
 def _text_of(name: str, told: object) -> str:
@@ -111,16 +121,12 @@ def _text_of(name: str, told: object) -> str:
     return str(told)
 
 
-def _fractions(name: str) -> frozenset[str]:
-    return LEGACY_FRACTIONS if name.startswith(_LEGACY) else FRACTIONS
-
-
 def _value(name: str, field: Field[Any], text: str) -> object:
     """Return the JSON value that a text means."""
     if text == _NONE and may_be_absent(field):
         return None
     kind = kind_of(field)
-    if field.name in _fractions(name) or kind is str:
+    if is_fraction(field) or kind is str:
         # Fractions are text in JSON too, and judged there.
         return text
     if kind is bool:

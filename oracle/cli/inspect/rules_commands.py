@@ -7,8 +7,7 @@ import typer
 
 from oracle.cli.options import JsonOption, print_json
 from oracle.cli.system_options import SetOption, pairs_of
-from oracle.domain.scoring.legacy_rules import IDLE_RULES
-from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.rules import IDLE_RULES, Rules
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import print_table
 from oracle.store.state.rule_set_repository import named_by
@@ -23,7 +22,7 @@ from oracle.systems.registry import (
     systems,
     unpublished,
 )
-from oracle.systems.rule_docs import MEANINGS
+from oracle.systems.rule_overrides import MEANINGS
 
 rules = typer.Typer(no_args_is_help=True)
 

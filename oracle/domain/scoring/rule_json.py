@@ -6,28 +6,34 @@ from dataclasses import MISSING, Field
 from typing import Any, get_args, get_origin
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rule_fields import is_fraction
 
 _FRACTION = re.compile(r"(\d{1,3})(?:\.(\d{1,18}))?", re.ASCII)
 _SAID: dict[type, str] = {str: "text", int: "a whole number", bool: "true or false"}
 
 
-def json_value(name: str, value: object, fractions: frozenset[str]) -> object:
-    """Return a rule's value as JSON has it: fractions (units of 10^-18) as decimal text."""
-    if name in fractions and isinstance(value, int):
+def json_value(value: object, *, as_decimal: bool) -> object:
+    """Return a number as JSON has it; `as_decimal`: units of 10^-18 become decimal text."""
+    if as_decimal and isinstance(value, int):
         text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
         return text.removesuffix(".")
     return value
 
 
-def read_value(field: Field[Any], value: object, fractions: frozenset[str]) -> Any:  # noqa: ANN401 - any field
-    """Return what `json_value` wrote.
+def rule_value(field: Field[Any], value: object) -> object:
+    """Return a rule's value as JSON has it."""
+    return json_value(value, as_decimal=is_fraction(field))
+
+
+def read_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any field
+    """Read what `rule_value` returned.
 
     Raises:
         ValueError: it is of another type than the field; the field is named, without its place.
     """
     if value is None and may_be_absent(field):
         return None
-    if field.name in fractions:
+    if is_fraction(field):
         return fraction(field.name, value)
     kind = kind_of(field)
     if kind is tuple:
@@ -58,9 +64,11 @@ def may_be_absent(field: Field[Any]) -> bool:
 
 
 def kind_of(field: Field[Any]) -> type:
-    """Return str, int, bool or tuple (of whole numbers): what a rule's value is, if there is."""
+    """Return the type of a rule's value where it is set: str, int, bool or tuple (of integers)."""
     if get_origin(field.type) is tuple:
         return tuple
+    if is_fraction(field):
+        return int
     kinds = get_args(field.type) or (field.type,)
     kind: type = next(each for each in kinds if each is not type(None))
     return kind

@@ -6,7 +6,7 @@ from oracle.queries.api.answers import Answer, ApiModel
 from oracle.queries.api.source import ApiLook
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import changes_in, published, systems
-from oracle.systems.rule_docs import MEANINGS
+from oracle.systems.rule_overrides import MEANINGS
 
 
 class RuleEntry(ApiModel):

@@ -10,7 +10,7 @@ from oracle.systems.registry import (
     systems,
     unpublished,
 )
-from oracle.systems.rule_docs import MEANINGS
+from oracle.systems.rule_overrides import MEANINGS
 
 LINE = 80
 

@@ -1,13 +1,16 @@
 """Rule sets are values: written one way, read strictly, never without sense."""
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from hashlib import sha256
 
 import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.rule_fields import declared_rules, is_fraction
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from oracle.systems.registry import rules_named
@@ -62,8 +65,8 @@ def test_rules_come_back_from_their_json(rules):
 def test_a_rule_set_never_changes_under_its_version(rules, digest):
     """Reports name their rules by this hash, and databases are bound to it.
 
-    Red after a new rule: either it belongs into `_LEFT_OUT` of rules.py, as its default changes
-    nothing, or every published set gets a new version, and its new hash stands here.
+    Red after a new rule: either its default changes nothing, then declare it with
+    `omit_default=True`, or every published set gets a new version, and its new hash stands here.
     """
     assert sha256(rules.to_json().encode()).hexdigest() == digest
 
@@ -155,3 +158,18 @@ def test_a_rule_without_sense_is_named(changes, complaint):
 def test_what_is_no_rule_set_is_refused(text):
     with pytest.raises(ValueError, match=r"version: missing|must be a JSON object|Expecting"):
         Rules.from_json(text)
+
+
+def test_the_rules_written_as_decimals_are_those_of_type_fraction():
+    decimals = {name for name, (field, _) in declared_rules(Rules).items() if is_fraction(field)}
+    values = json.loads(replace(RELAY, first_penalty=UNIT, rejoin_floor=UNIT).to_json())
+    words = {"close", "error_rank", "name", "ranked_answers"}
+    assert decimals == {name for name, value in values.items() if isinstance(value, str)} - words
+
+
+def test_every_rule_has_a_meaning_that_names_its_source():
+    for rules in (Rules, LegacyRules):
+        for name, (_, info) in declared_rules(rules).items():
+            assert re.fullmatch(r"\S.* \([^()]+\)", str(info.meaning)), name
+    labels = {field.name for field in fields(Rules)} - declared_rules(Rules).keys()
+    assert labels == {"name", "version", "legacy"}

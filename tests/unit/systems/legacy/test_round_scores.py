@@ -3,7 +3,7 @@
 See docs/reference/sources.md#crynux-qos-of-2024.
 """
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,8 +12,6 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.legacy_round_scores import round_scores
 from oracle.domain.ids import GroupKey
-from oracle.domain.scoring.legacy_rules import IDLE_RULES
-from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
 from tests.unit.systems.legacy.networks import RULES, ran, rules_with
@@ -259,7 +257,3 @@ def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
 def test_a_rule_that_would_do_nothing_is_refused_with_what_does_it(changes, told):
     with pytest.raises(ValueError, match=told):
         replace(RULES, **changes)
-
-
-def test_every_rule_that_does_nothing_is_one_of_the_rules():
-    assert {field.name for field in fields(Rules)} >= IDLE_RULES.keys()
