@@ -56,13 +56,16 @@ def _rows(summary: Summary) -> list[str]:
 
 
 def _lines(summary: Summary, why: str) -> list[str]:
-    draws, kickout = summary.draws, summary.kickout
+    draws, kickout, contest = summary.draws, summary.kickout, summary.contest
     played = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
     refused = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
     went = "hopeless" if kickout.executed_in is None else "why hopeless went"
     return [
         f"{played}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks given out, {draws.agree} to the node that the chain's hashes drew",
+        f"darwin lied once; second group: {', '.join(contest.second_group) or 'none'}",
+        f"settled in {contest.settled_in or 'no transaction'}",
+        f"stake slashed: {contest.slashed // _ETHER} ether",
         f"{went}: {why}",
         f"kickout executed in {kickout.executed_in or 'no transaction'}",
         f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",

@@ -20,7 +20,8 @@ class DemoNode:
 
     `fastest` and `slowest` bound its answers, in blocks after the start. It answers nothing at
     all in the waves of `silent`, and pauses for those of `away`. `has_model`: what the tasks need
-    is on its disk from the start; else it downloads it when it is asked.
+    is on its disk from the start; else it downloads it when it is asked. `lies_once`: its first
+    answer in a group is garbage.
     """
 
     name: str
@@ -32,6 +33,7 @@ class DemoNode:
     silent: frozenset[int] = frozenset()
     away: frozenset[int] = frozenset()
     has_model: bool = True
+    lies_once: bool = False
 
     def answers_after(self, wave: int, chance: random.Random) -> int | None:
         """Return the blocks from the start to its answer; None: it never answers."""
@@ -71,6 +73,8 @@ HOPELESS = DemoNode(
 )
 # Comes with an empty disk: as the first tasks start it is asked to download their model.
 GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
+# Two groups agree against its first answer, and it loses its stake.
+DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=True)
 NIGHT_OWL = _average("nightowl", "NVIDIA RTX 4080", 16, frozenset(range(20, 26)))
 
 CAST = (
@@ -78,7 +82,7 @@ CAST = (
     _average("ada", "NVIDIA RTX 4090", 24, _nobody()),
     _average("boole", "NVIDIA RTX 4090", 24, _nobody()),
     _average("curie", "NVIDIA RTX 3090", 24, _nobody()),
-    _average("darwin", "NVIDIA RTX 3090", 24, _nobody()),
+    DARWIN,
     _average("euler", "NVIDIA RTX 4080", 16, _nobody()),
     _average("fermi", "NVIDIA RTX 4070", 12, _nobody()),
     GAUSS,

@@ -35,8 +35,9 @@ class DemoSystem:
     """Rules and policy have one name; `changes` are the rules that are not as published.
 
     `orders`: the groups of every wave. Its nodes are the same characters in every system; their
-    cards differ. `pays_by_points`: a group's fee is shared by the points of its rounds. `purse`:
-    what the dispatcher has for system tasks, wei; 0: it gives none.
+    cards differ. `pays_by_points`: a group's fee is shared by the points of its rounds.
+    `has_probes`: the dispatcher gives system tasks. `purse`: what it has for them and for the
+    second groups of contests, wei.
     """
 
     name: str
@@ -44,7 +45,8 @@ class DemoSystem:
     cast: tuple[DemoNode, ...]
     orders: tuple[GroupOrder, ...]
     pays_by_points: bool = False
-    purse: int = 0
+    has_probes: bool = False
+    purse: int = _ETHER
 
     @property
     def rules(self) -> Rules:
@@ -72,7 +74,7 @@ class DemoSystem:
             "rules": rules,
             "dispatch": {"policy": self.name},
         }
-        if self.purse:
+        if self.has_probes:
             settings["probing"] = {
                 "enabled": True,
                 "window_seconds": _PROBE_WINDOW,
@@ -130,6 +132,7 @@ LEGACY_SYSTEM = DemoSystem(
     _with_cards({"curie": ("NVIDIA RTX 4090", 24), "moody": ("NVIDIA RTX 4070", 12)}),
     (GroupOrder(_LANGUAGE, _ETHER // 5), *(_PICTURES,) * (_GROUPS - 1)),
     pays_by_points=True,
+    has_probes=True,
     purse=20 * _ETHER,
 )
 DEMO_SYSTEMS = {system.name: system for system in (SEED_SYSTEM, CRYNUX_DOCS_SYSTEM, LEGACY_SYSTEM)}

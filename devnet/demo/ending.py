@@ -1,4 +1,4 @@
-"""How the demo ends: what the chain itself says about the kickout, and the summary of it all."""
+"""How the demo ends: what the chain says about kickout and contest, and the summary of it all."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from devnet.anvil import LocalChain
-from devnet.demo.cast import HOPELESS
+from devnet.demo.cast import DARWIN, HOPELESS
 from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, Clock, Stage
 from devnet.demo.verify import Compared, ScoreVerification
 from oracle.bindings.codec import call_input, error_named
@@ -36,6 +36,28 @@ class KickoutOnChain:
             missing.append(f"the stake was not withdrawn: {self.withdrawn} of {STAKE} wei")
         if self.rejoin != "KickedOut":
             missing.append(f"the kicked-out node's re-join was not refused: {self.rejoin}")
+        return missing
+
+
+@dataclass(frozen=True, slots=True)
+class ContestOnChain:
+    """What the chain's logs say about the contest of the node that lies once.
+
+    `second_group`: who did its group's work over again. `slashed`: wei of its stake.
+    `settled_in`: the transaction of the member that settled.
+    """
+
+    second_group: list[str]
+    slashed: int
+    settled_in: str | None
+
+    def faults(self) -> list[str]:
+        """Return what is missing, one line each."""
+        missing = []
+        if not self.second_group:
+            missing.append("the daemon ordered no second group for the contest of the liar")
+        if self.slashed != STAKE:
+            missing.append(f"the liar was not slashed: {self.slashed} of {STAKE} wei")
         return missing
 
 
@@ -80,6 +102,7 @@ class Summary:
     nodes: list[ContractReading]
     draws: DrawAgreement
     kickout: KickoutOnChain
+    contest: ContestOnChain
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
     kickout_played: bool = True
@@ -114,6 +137,30 @@ def end_of_the_hopeless(stage: Stage, clock: Clock) -> KickoutOnChain:
     )
 
 
+def read_contest(stage: Stage) -> ContestOnChain:
+    """Return what the chain says about the contest, its second group, and the slash."""
+    liar = stage.nodes[DARWIN.name]
+    slashes = [
+        log
+        for log in _topic_logs(stage.chain, stage.network, "TaskNetwork", "NodeSlashed")
+        if log["topics"][1].endswith(liar[2:])
+    ]
+    ordered = {
+        log["transactionHash"]
+        for log in _topic_logs(stage.chain, stage.network, "TaskNetwork", "GroupRevalidates")
+    }
+    starts = _topic_logs(stage.chain, stage.network, "TaskNetwork", "TaskStarted")
+    return ContestOnChain(
+        second_group=[
+            stage.name_of(Address("0x" + log["topics"][2][-40:]))
+            for log in starts
+            if log["transactionHash"] in ordered
+        ],
+        slashed=sum(int(log["data"], 16) for log in slashes),
+        settled_in=slashes[0]["transactionHash"] if slashes else None,
+    )
+
+
 def drawn_again(configuration: Path) -> DrawAgreement:
     """Let a process of its own draw every task again, as anybody can.
 
@@ -135,9 +182,10 @@ def summed_up(
     clock: Clock,
     verdict: ScoreVerification,
     draws: DrawAgreement,
-    kickout: KickoutOnChain,
+    endings: tuple[KickoutOnChain, ContestOnChain],
 ) -> Summary:
-    """Put the verdicts about scores and draws, and the one about the kickout, together."""
+    """Put the verdicts about scores and draws, the kickout, and the contest together."""
+    kickout, contest = endings
     faults = [
         f"{stage.name_of(one.node)}: the chain says {one.on_chain}, its logs say {one.recomputed}"
         for one in verdict.wrong
@@ -151,8 +199,9 @@ def summed_up(
         nodes=[_told(stage, one) for one in verdict.nodes],
         draws=draws,
         kickout=kickout,
+        contest=contest,
         addresses={"chain": stage.chain.url, "network": stage.network, "oracle": stage.oracle},
-        faults=faults + draws.faults() + kickout.faults(),
+        faults=faults + draws.faults() + kickout.faults() + contest.faults(),
     )
 
 

@@ -15,7 +15,12 @@ _REQUESTS = {
     ANSWERED: "was asked for, and has downloaded",
     UNANSWERED: "has not downloaded",
 }
-_GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused": "pauses"}
+_GONE = {
+    "quit": "quits",
+    "kicked_out": "is kicked out, stake returned",
+    "paused": "pauses",
+    "slashed": "is slashed: two groups gave another answer, its stake is gone",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ def news(before: DemoSnapshot | None, now: DemoSnapshot) -> Iterator[FeedEntry]:
         yield from _of_row(
             next((one for one in before.rows if one.name == row.name), row), row, now
         )
+    yield from _of_contests(before, now, names)
     yield from _of_rounds(before, now)
     yield from _of_kickouts(before, now, names)
 
@@ -69,6 +75,18 @@ def _of_rounds(before: DemoSnapshot, now: DemoSnapshot) -> Iterator[FeedEntry]:
         told = sum(row.on_chain != "-" for row in now.rows)
         text = f"report accepted on chain: round {now.round}, {told} nodes"
         yield FeedEntry(now.time, now.block, text, "plain")
+
+
+def _of_contests(
+    before: DemoSnapshot, now: DemoSnapshot, names: Mapping[Address, str]
+) -> Iterator[FeedEntry]:
+    if now.contests > before.contests:
+        text = "the answers of a group differ: its stakes are held"
+        yield FeedEntry(now.time, now.block, text, "bad")
+    for nodes in now.second_groups[len(before.second_groups) :]:
+        members = ", ".join(names.get(node, node) for node in nodes)
+        text = f"a second group does its work over again: {members}"
+        yield FeedEntry(now.time, now.block, text, "big")
 
 
 def _of_kickouts(

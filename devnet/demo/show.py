@@ -13,7 +13,13 @@ from devnet.demo.cast import HOPELESS
 from devnet.demo.daemon_process import PROGRAM, Daemon, daemon, write_configuration
 from devnet.demo.demo_pages import DemoTold, demo_pages
 from devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
-from devnet.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
+from devnet.demo.ending import (
+    Summary,
+    drawn_again,
+    end_of_the_hopeless,
+    read_contest,
+    summed_up,
+)
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
@@ -32,6 +38,8 @@ START_TIME = 1_800_000_000
 _SEED = 20
 # After the last act the last report has this many blocks to land.
 _LAST_BLOCKS = 60
+# After the last wave an open contest has this many blocks for its second group.
+_CONTEST_BLOCKS = 120
 # Throw-away keys of a local chain need no slow key derivation.
 _KEY_ITERATIONS = 1000
 
@@ -65,18 +73,25 @@ class Show:
         self._traffic = traffic
 
     def play(self, running: Daemon, options: ShowOptions) -> None:
-        """Play waves until the hopeless node is out, at most `options.waves`."""
+        """Play waves until the hopeless node is out, at most `options.waves`.
+
+        After the last wave an open contest is played to its end.
+        """
         traffic, loop = self._traffic, self._loop
+        contest_blocks = _CONTEST_BLOCKS
         while not self._is_kicked_out():
             may_order = traffic.wave + 1 < options.waves
             if traffic.is_idle and not may_order:
-                return
+                if not traffic.has_open_contest or not contest_blocks:
+                    return
+                contest_blocks -= 1
             transactions = traffic.next_block(loop.head, may_order=may_order)
             loop.next_block(transactions, running, options.block_seconds)
 
     def end(self, running: Daemon, options: ShowOptions) -> Summary:
         """Let the stake be withdrawn and the last report land; then ask for the verdict."""
         kickout = end_of_the_hopeless(self._stage, self._clock)
+        contest = read_contest(self._stage)
         loop = self._loop
         last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
         for _ in range(_LAST_BLOCKS):
@@ -88,7 +103,7 @@ class Show:
         stage = self._stage
         verdict = verdict_of(stage.chain.url, stage.network, stage.oracle, options.system)
         draws = drawn_again(running.configuration)
-        summary = summed_up(stage, self._clock, verdict, draws, kickout)
+        summary = summed_up(stage, self._clock, verdict, draws, (kickout, contest))
         if options.may_end_early and kickout.executed_in is None:
             faults = [fault for fault in summary.faults if fault not in kickout.faults()]
             return replace(summary, faults=faults, kickout_played=False)

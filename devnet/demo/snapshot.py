@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from oracle.bindings.probe_calls import probe_nodes
+from oracle.dispatch.contest_settlement import SETTLE_CONTEST
+from oracle.dispatch.second_groups import SECOND_GROUP
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
@@ -25,6 +28,8 @@ from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.predownload import requests_of
 
 _LANES_IN_QOS = 10_000
+# More than a show has.
+_CONTEST_CALLS = 20
 _UNSENT = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT = (IntentState.LIVE, IntentState.MINED)
 
@@ -62,6 +67,9 @@ class DemoSnapshot:
     timeouts: tuple[ReliabilityChange, ...]
     due: tuple[KickoutDue, ...]
     kicks: tuple[Kick, ...]
+    # How many groups were contested, and the nodes of each second group that was ordered.
+    contests: int = 0
+    second_groups: tuple[tuple[Address, ...], ...] = ()
 
 
 class Names(Protocol):
@@ -116,6 +124,8 @@ class SnapshotReader:
                 timeouts=tuple(self._timeouts(uow, nodes, cursor.number)),
                 due=tuple(uow.kickouts.open()),
                 kicks=tuple(rounds.kicks.values()),
+                contests=_contests(uow),
+                second_groups=_second_groups(uow),
             )
 
     def _row(
@@ -157,6 +167,18 @@ class SnapshotReader:
 def _floored(units: int) -> float:
     """Cut off after four digits, as the contract does: what is equal has to look equal."""
     return units // QOS_STEP / _LANES_IN_QOS
+
+
+def _contests(uow: UnitOfWork) -> int:
+    calls = uow.outbox.intents.newest(_CONTEST_CALLS, kind=SETTLE_CONTEST)
+    return len({call.request.subject for call in calls})
+
+
+def _second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
+    """Return the nodes of each second group that has begun, the first group first."""
+    calls = uow.outbox.intents.newest(_CONTEST_CALLS, kind=SECOND_GROUP)
+    begun = [call for call in calls if call.state in {IntentState.MINED, IntentState.FINAL}]
+    return tuple(probe_nodes(call.request.calldata) for call in reversed(begun))
 
 
 def _reported(uow: UnitOfWork) -> int:

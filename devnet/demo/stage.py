@@ -116,9 +116,7 @@ def set_stage(
     chosen = [stage.call(admin, "TaskNetwork", "setOracle", oracle)]
     if system.pays_by_points:
         chosen.append(stage.call(admin, "TaskNetwork", "setPayment", True))
-    if system.purse:
-        fund = stage.call(admin, "TaskNetwork", "fund", roles.dispatcher, value=system.purse)
-        chosen.append(fund)
+    chosen.append(stage.call(admin, "TaskNetwork", "fund", roles.dispatcher, value=system.purse))
     _succeed(chain, chain.mine(clock.next_block(), [*chosen, *ether]))
     _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in system.cast]))
     return stage

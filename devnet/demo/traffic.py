@@ -3,19 +3,20 @@
 The creators order and judge, the nodes answer: each when the chain's own logs say that it is
 its turn. Who gets which task is the daemon's to draw. A group's nodes commit to their answers
 first, and reveal them when all have, the quicker ones first. They answer the dispatcher's system
-tasks too, which it judges itself.
+tasks too, which it judges itself. Where a node has lied, the group is contested: the nodes of the
+second group do the same work, and an honest member of the first settles by the result.
 """
 
 import hashlib
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from eth_abi.abi import decode
 from eth_utils.crypto import keccak
 
 from devnet.demo.cast import BLOCK_SECONDS, GROUP_SIZE, TASK_TIMEOUT, DemoNode
+from devnet.demo.contested_groups import DemoTask, Group, OpenContests
 from devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
 from devnet.demo.stage import MODEL, VERSION, Stage
 from oracle.bindings.codec import call_input, call_output
@@ -25,43 +26,6 @@ from oracle.domain.ids import Address
 Transaction = dict[str, str]
 # A real node draws one anew for each answer; here everybody may look.
 SALT = bytes(31) + b"\x01"
-
-
-@dataclass(slots=True)
-class DemoTask:
-    """One task of a wave; blocks by height, None: not (yet) so.
-
-    `answers_at`: where its node is going to answer, None: never. `settled` once its node has
-    committed to an answer, or it was timed out; `shown` once revealed, or timed out. `is_probe`: a
-    system task, which the dispatcher judges and times out; `is_alone`: it is in no group.
-    """
-
-    id: bytes
-    key: bytes
-    creator: Address
-    node: DemoNode | None = None
-    started_at: int | None = None
-    answers_at: int | None = None
-    settled: bool = False
-    shown: bool = False
-    is_alone: bool = False
-    is_probe: bool = False
-
-
-@dataclass(slots=True)
-class Group:
-    """The jobs of one validation group."""
-
-    id: bytes
-    jobs: list[DemoTask] = field(default_factory=list)
-
-    @property
-    def is_settled(self) -> bool:
-        return all(job.settled for job in self.jobs)
-
-    @property
-    def is_shown(self) -> bool:
-        return all(job.shown for job in self.jobs)
 
 
 class Traffic:
@@ -75,10 +39,14 @@ class Traffic:
         # The delays of reveals are drawn apart: they change no answer's time.
         self._latency = random.Random(seed)  # noqa: S311
         network = load("TaskNetwork")
-        self._started = network.event("TaskStarted").digest
-        self._requested = network.event("DownloadRequested").digest
-        self._created = network.event("TaskCreated").digest
-        self._timed_out = network.event("TaskTimedOut").digest
+        self._handlers = {
+            network.event("TaskCreated").digest: self._note_probe,
+            network.event("TaskStarted").digest: self._note_start,
+            network.event("TaskTimedOut").digest: self._note_timeout,
+            network.event("DownloadRequested").digest: self._note_request,
+            network.event("GroupRevalidates").digest: self._note_revalidation,
+            network.event("GroupValidated").digest: self._note_comparison,
+        }
         # Nodes that were asked for a model, and have not downloaded it yet.
         self._asked: list[tuple[Address, str]] = []
         self._names = {address: name for name, address in stage.nodes.items()}
@@ -86,6 +54,9 @@ class Traffic:
         self._groups: list[Group] = []
         # Groups of system tasks, and system tasks alone, by the group's or the task's key.
         self._probes: dict[bytes, Group] = {}
+        self._contests = OpenContests(stage)
+        # Names of the nodes that have lied.
+        self._liars: set[str] = set()
         self._seen = -1
         # Waves begun, counted from 0.
         self.wave = -1
@@ -94,6 +65,11 @@ class Traffic:
     def is_idle(self) -> bool:
         """Whether no group is under way."""
         return not self._groups
+
+    @property
+    def has_open_contest(self) -> bool:
+        """Whether a group with a lie waits for its second group, or for its settlement."""
+        return self._contests.are_open
 
     def next_block(self, head: int, *, may_order: bool = True) -> list[Transaction]:
         """Return the transactions of nodes and creators for the block after `head`.
@@ -106,53 +82,76 @@ class Traffic:
         # block after its last answer.
         sent = [*self._reveals(), *self._validations()]
         sent += [*self._answers(block), *self._timeouts(block), *self._downloads()]
+        sent += self._contests.settlements()
         if self.is_idle and may_order:
             self.wave += 1
             sent += [*self._moves(), *self._orders()]
         return sent
 
     def _note_logs(self, head: int) -> None:
-        """Read from the chain who was given what, and who was asked to download what."""
+        """Read from the chain who was given what, and what became of it."""
         if head <= self._seen:
             return
-        asked = {
+        log_filter = {
             "address": self._stage.network,
             "fromBlock": hex(self._seen + 1),
             "toBlock": hex(head),
-            "topics": [[self._started, self._requested, self._created, self._timed_out]],
+            "topics": [list(self._handlers)],
         }
         self._seen = head
-        jobs = {job.key: job for group in self._all_groups() for job in group.jobs}
-        for log in self._stage.chain.ask("eth_getLogs", asked):
-            topics = log["topics"]
-            if topics[0] == self._requested:
-                model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
-                self._asked.append((Address("0x" + topics[1][-40:]), model))
-            elif topics[0] == self._created:
-                if topics[2].endswith(self._stage.dispatcher[2:]):
-                    probe = self._note_probe(topics)
-                    jobs[probe.key] = probe
-            elif (job := jobs.get(bytes.fromhex(topics[1][2:]))) is not None:
-                self._note_turn(job, log)
+        for log in self._stage.chain.ask("eth_getLogs", log_filter):
+            self._handlers[log["topics"][0]](log)
 
-    def _note_turn(self, job: DemoTask, log: Mapping[str, Any]) -> None:
-        """Note that a task was started on a node of the cast, or timed out."""
-        if log["topics"][0] == self._timed_out:
+    def _note_request(self, log: Mapping[str, Any]) -> None:
+        """Note that a node was asked to download a model."""
+        model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
+        self._asked.append((Address("0x" + log["topics"][1][-40:]), model))
+
+    def _note_revalidation(self, log: Mapping[str, Any]) -> None:
+        """Note that the nodes of a second group do the work of a contested one."""
+        group, second = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
+        result = self._contests.add_second_group(group, second)
+        if result is not None:
+            for job in self._probes[second].jobs:
+                job.result = result
+
+    def _note_comparison(self, log: Mapping[str, Any]) -> None:
+        self._contests.note_comparison(bytes.fromhex(log["topics"][1][2:]))
+
+    def _note_timeout(self, log: Mapping[str, Any]) -> None:
+        job = self._job_of(log)
+        if job is not None:
             job.settled = job.shown = True
-            return
-        name = self._names.get(Address("0x" + log["topics"][2][-40:]))
-        if name is not None:
+
+    def _note_start(self, log: Mapping[str, Any]) -> None:
+        """Note that a task was started on a node of the cast."""
+        job, name = self._job_of(log), self._names.get(Address("0x" + log["topics"][2][-40:]))
+        if job is not None and name is not None:
             self._begin(job, self._cast[name], int(log["blockNumber"], 16))
 
-    def _note_probe(self, topics: list[str]) -> DemoTask:
-        """Add a system task that the dispatcher created, to its group if it has one."""
-        key, group = (bytes.fromhex(topics[place][2:]) for place in (1, 3))
-        is_alone = not any(group)
-        probe = self._probes.setdefault(key if is_alone else group, Group(group))
-        # All of a group find one answer: their id is the group's.
-        job = DemoTask(group, key, self._stage.dispatcher, is_alone=is_alone, is_probe=True)
+    def _job_of(self, log: Mapping[str, Any]) -> DemoTask | None:
+        key = bytes.fromhex(log["topics"][1][2:])
+        jobs = (job for group in self._all_groups() for job in group.jobs)
+        return next((job for job in jobs if job.key == key), None)
+
+    def _note_probe(self, log: Mapping[str, Any]) -> None:
+        """Add a task that the dispatcher created, to its group if it has one."""
+        _, key_topic, creator, group_topic = log["topics"]
+        if not creator.endswith(self._stage.dispatcher[2:]):
+            return
+        key, group = bytes.fromhex(key_topic[2:]), bytes.fromhex(group_topic[2:])
+        name = group if any(group) else key
+        probe = self._probes.setdefault(name, Group(name))
+        # All of a group find one result: their id is the group's.
+        job = DemoTask(
+            id=group,
+            key=key,
+            creator=self._stage.dispatcher,
+            result=_result_of(name),
+            group=group if any(group) else None,
+            is_probe=True,
+        )
         probe.jobs.append(job)
-        return job
 
     def _all_groups(self) -> list[Group]:
         self._probes = {key: probe for key, probe in self._probes.items() if not probe.is_shown}
@@ -162,6 +161,10 @@ class Traffic:
         blocks = node.answers_after(self.wave, self._chance)
         job.node, job.started_at = node, block
         job.answers_at = None if blocks is None else block + blocks
+        can_lie = job.group is not None and not job.is_probe and blocks is not None
+        if node.lies_once and node.name not in self._liars and can_lie:
+            self._liars.add(node.name)
+            job.is_lie = True
 
     def _answers(self, block: int) -> Iterator[Transaction]:
         for job in self._open_jobs():
@@ -169,13 +172,11 @@ class Traffic:
                 continue
             job.settled = True
             account = self._stage.nodes[job.node.name]
-            if job.is_alone:
+            if job.group is None:
                 job.shown = True
-                yield self._stage.call(
-                    account, "TaskNetwork", "submitResult", job.key, _answer(job)
-                )
+                yield self._stage.call(account, "TaskNetwork", "submitResult", job.key, job.answer)
                 continue
-            commitment = commitment_of(job.key, account, _answer(job))
+            commitment = commitment_of(job.key, account, job.answer)
             yield self._stage.call(account, "TaskNetwork", "commitAnswer", job.key, commitment)
 
     def _downloads(self) -> Iterator[Transaction]:
@@ -191,7 +192,7 @@ class Traffic:
                 if job.shown or job.node is None:
                     continue
                 job.shown = True
-                shown = (job.key, _answer(job), SALT)
+                shown = (job.key, job.answer, SALT)
                 account = self._stage.nodes[job.node.name]
                 yield self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
 
@@ -209,9 +210,11 @@ class Traffic:
                 yield self._say(job.creator, "timeOutTask", job.key)
 
     def _validations(self) -> Iterator[Transaction]:
-        for group in [one for one in self._groups if one.is_shown]:
+        for group in [group for group in self._groups if group.is_shown]:
             self._groups.remove(group)
             keys = [job.key for job in group.jobs]
+            if group.has_lie:
+                self._contests.add(group)
             yield self._say(group.jobs[0].creator, "validateGroup", group.id, keys)
 
     def _moves(self) -> Iterator[Transaction]:
@@ -229,8 +232,12 @@ class Traffic:
             group = Group(_id("group", self.wave, place, 0))
             ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
             creator = creators[(self.wave + place) % len(creators)]
-            keys = self._keys(creator, ids)
-            group.jobs = [DemoTask(id_, key, creator) for id_, key in zip(ids, keys, strict=True)]
+            group_key, *keys = self._keys(creator, [group.id, *ids])
+            result = _result_of(ids[0])
+            group.jobs = [
+                DemoTask(id_, key, creator, result, group_key)
+                for id_, key in zip(ids, keys, strict=True)
+            ]
             self._groups.append(group)
             for job in group.jobs:
                 wanted = _order(job.id, group.id, order.kind)
@@ -245,7 +252,7 @@ class Traffic:
         return self._stage.call(creator, "TaskNetwork", function, *arguments, value=value)
 
     def _keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
-        """Ask the contract how it names a creator's tasks."""
+        """Ask the contract how it names a creator's tasks and groups."""
         stage = self._stage
         asked = [call_input("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
         answers = stage.chain.ask_all(
@@ -260,9 +267,12 @@ def commitment_of(task: bytes, node: Address, answer: bytes) -> bytes:
     return bytes(keccak(b"".join(words)))
 
 
-def _answer(job: DemoTask) -> bytes:
-    """Everybody is honest here: the members of a group find the same result."""
-    return hashlib.sha256(job.id[:-1]).digest()
+def _result_of(name: bytes) -> bytes:
+    """Return the hash of what honest nodes find: one for all tasks of a group.
+
+    Their names differ in the last byte.
+    """
+    return hashlib.sha256(name[:-1]).digest()
 
 
 def _order(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
