@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from oracle.bindings.contest_calls import answer_of
 from devnet.demo.cast import DemoNode
 from devnet.demo.stage import Stage
+from oracle.bindings.contest_calls import answer_of
 from oracle.domain.ids import Address, GroupKey, Hash
 
 

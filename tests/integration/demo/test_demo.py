@@ -11,6 +11,7 @@ import pytest
 from devnet.commands import demo_commands
 from devnet.demo.demo_system import DEMO_SYSTEMS
 from devnet.demo.show import ShowOptions
+from devnet.demo.stage import STAKE
 from oracle.cli.main import run
 from tests.integration.demo.lossy_endpoint import losing_one_group
 
@@ -35,6 +36,16 @@ def wrong_scores(summary):
     return [fault for fault in summary["faults"] if "its logs say" in fault]
 
 
+def check_slash(summary):
+    """The node that lied once lost its stake, by the verdict of three other nodes."""
+    contest = summary["contest"]
+    assert contest["slashed"] == STAKE
+    assert contest["settled_in"].startswith("0x")
+    assert len({*contest["second_group"], "darwin"}) == 4
+    (darwin,) = (node for node in summary["nodes"] if node["name"] == "darwin")
+    assert not darwin["selectable"]
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("system", DEMO_SYSTEMS)
 def test_the_whole_show_holds(monkeypatch, capsys, system):
@@ -44,6 +55,7 @@ def test_the_whole_show_holds(monkeypatch, capsys, system):
     assert code == 0
     assert len(summary["nodes"]) == 12
     assert all(node["equal"] for node in summary["nodes"])
+    check_slash(summary)
     hopeless = next(node for node in summary["nodes"] if node["name"] == "hopeless")
     assert not hopeless["selectable"]
     assert summary["kickout"]["rejoin"] == "KickedOut"
@@ -66,6 +78,7 @@ def test_show_that_is_cut_short_by_its_user_holds(capsys):
     assert (code, summary["faults"], summary["kickout_played"]) == (0, [], False)
     assert len(summary["nodes"]) == 12
     assert all(node["equal"] for node in summary["nodes"])
+    check_slash(summary)
 
 
 @pytest.mark.nightly
