@@ -87,7 +87,7 @@ class OpenContests:
         return bool(self._waiting or self._ordered or self._decided)
 
     def add(self, group: Group) -> None:
-        """Wait for the second group of a group that is being compared."""
+        """Add a group that is being compared: it waits for its second group."""
         key = group.jobs[0].group
         if key is not None:
             self._waiting[key] = group

@@ -50,7 +50,7 @@ class Traffic:
         # Nodes that were asked for a model, and have not downloaded it yet.
         self._asked: list[tuple[Address, str]] = []
         self._names = {address: name for name, address in stage.nodes.items()}
-        self._cast = {one.name: one for one in system.cast}
+        self._cast = {node.name: node for node in system.cast}
         self._groups: list[Group] = []
         # Groups of system tasks, and system tasks alone, by the group's or the task's key.
         self._probes: dict[bytes, Group] = {}

@@ -23,18 +23,18 @@ from oracle.txmgr.call_registry import CallKind, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult, counted
 
-# How the outbox names it.
+# The kind of these calls in the outbox.
 SETTLE_CONTEST = "settle_contest"
 SETTLED = "overtaken(the contest is settled already)"
 # The block up to which contested groups are in the outbox.
 _SCANNED = "contests_scanned"
 _PRIORITY = 275
-# Of a hundred wei of the budget so many are kept for starts of tasks that are paid for.
+# Percent of the budget that is kept for starts of tasks that others pay for.
 _KEPT_FOR_STARTS = 50
 # Groups, or open contests, of one step: the contract is asked about each.
 _AT_ONCE = 20
 _RETRY_SECONDS = 60
-# Groups that closed longer ago are left to whoever wants their stakes back, seconds.
+# Groups that closed longer ago, in seconds, are left to the owners of the stakes.
 _MAX_AGE = 30 * 86_400
 
 
@@ -47,7 +47,7 @@ class _Contest(NamedTuple):
 
 
 def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the end of each contest that became final since the last look; None: there is none.
+    """Plan the end of each contest that became final since the last check; None without one.
 
     Raises:
         TransientError: no endpoint returns how a group stands.
@@ -66,8 +66,10 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
     with context.tx.writing() as uow:
         uow.bookmarks.set(_SCANNED, last)
         stamp = context.tx.stamp
-        planned = [uow.outbox.intents.add(_request(context, each), stamp) for each in contests]
-    added = [intent for intent in planned if intent is not None]
+        planned = [
+            uow.outbox.intents.add(_request(context, contest), stamp) for contest in contests
+        ]
+    added = [intent_id for intent_id in planned if intent_id is not None]
     if not added:
         return None
     return StepResult("contests found", added[0], counted([SETTLE_CONTEST] * len(added)))
@@ -89,7 +91,7 @@ def open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
 
 
 def _next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
-    """Return groups that may be contested, of whole blocks, and the last block looked at."""
+    """Return groups that may be contested, of whole blocks, and the last block checked."""
     groups = uow.results.outvoted_between(first, last, _AT_ONCE)
     if len(groups) < _AT_ONCE:
         return groups, last
@@ -102,7 +104,7 @@ def _next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResu
 def _contested(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[_Contest]:
-    """Return those of the groups that the contract holds stakes for."""
+    """Return the groups whose stakes the contract holds."""
     lines, network = context.tx.lines(), context.tx.publisher.domain.contract
     contests = []
     for result in groups:

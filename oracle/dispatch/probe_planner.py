@@ -26,7 +26,7 @@ _WINDOWS_BACK = 1
 
 
 def plan_next(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan what a dispatcher wants now, tasks that others pay for first; None: nothing."""
+    """Plan the dispatcher's due calls, tasks that others pay for first; None if none is due."""
     return (
         plan_dispatch(context, heads)
         or plan_settlements(context, heads)

@@ -36,22 +36,22 @@ from oracle.systems.crynux.requirements import misfit, requirement_of, unavailab
 from oracle.txmgr.context import StepResult, counted
 from oracle.txmgr.deferral import held_back
 
-# How the outbox names them.
+# The kinds of these calls in the outbox.
 SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
-# The reason of a call whose contest is over, or has a second group that we did not order.
+# The reason of a call whose contest is over, or has a second group of another account.
 NOT_OPEN = "overtaken(the contest is over, or has its second group)"
-# Nodes that could not be given the work for so many blocks are drawn anew.
+# A call that was not sent for this many blocks gives way to one with nodes drawn anew.
 DRAWN_FOR_BLOCKS = 32
 _END, _START = 251, 252
 _DAY = 86_400
-# The tasks of a second group have ended so many days after it was planned: the window is a day,
+# The tasks of a second group have ended this many days after it was planned: the window is a day,
 # and the longest timeout is another one.
 _DAYS_BACK = 4
 _UNSENT = frozenset({*FAILED, IntentState.CANCELLED})
 
 
 class SecondGroupWant(NamedTuple):
-    """A contested group, one of its tasks, and who is to do the work over again.
+    """A contested group, one of its tasks, and the nodes that do the work over again.
 
     `end`: the last second of the window, block time.
     """
@@ -63,7 +63,7 @@ class SecondGroupWant(NamedTuple):
 
 
 def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan second groups and the ends of their tasks, once a block; None: there is nothing.
+    """Plan second groups and the ends of their tasks, once a block; None if nothing is due.
 
     Raises:
         TransientError: no endpoint returns the least fee.
@@ -86,15 +86,15 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
         return None
     stamp = context.tx.stamp
     with context.tx.writing() as uow:
-        added = [uow.outbox.intents.add(_numbered(uow, each), stamp) for each in requests]
+        added = [uow.outbox.intents.add(_numbered(uow, request), stamp) for request in requests]
     kinds = [request.kind for request in requests]
     return StepResult("second groups planned", added[0], counted(kinds))
 
 
 def second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
     """Return the calls for second groups whose tasks may be open at a block time."""
-    first = time // _DAY - _DAYS_BACK
-    return uow.outbox.intents.of_periods(account, SECOND_GROUP, first)
+    first_day = time // _DAY - _DAYS_BACK
+    return uow.outbox.intents.of_periods(account, SECOND_GROUP, first_day)
 
 
 def second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
@@ -103,7 +103,7 @@ def second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[s
 
 
 def can_start(uow: UnitOfWork, call: Intent, rules: Rules, at: Cursor) -> bool:
-    """Tell whether the nodes of a call that was not sent can still be given the work."""
+    """Return whether the nodes of a call that was not sent can still be given the work."""
     request = call.request
     if at.number - (request.as_of_block or 0) > DRAWN_FOR_BLOCKS:
         return False
@@ -120,54 +120,56 @@ def _wants(
 ) -> Iterator[SecondGroupWant]:
     """Yield a second group for each contest that has none, where enough nodes are idle."""
     cursor, account = uow.cursor.get(), context.tx.account
-    ordered = {one.request.subject for one in calls if _is_ordered(one)}
+    ordered = {call.request.subject for call in calls if _is_ordered(call)}
     ordered |= {subject for kind, subject in held_back(uow, account) if kind == SECOND_GROUP}
-    lacking = [one for one in contests if one.request.subject not in ordered]
-    if cursor is None or not lacking:
+    unordered = [contest for contest in contests if contest.request.subject not in ordered]
+    if cursor is None or not unordered:
         return
-    taken = set(active_draws_in(uow).values())
-    for one in uow.outbox.intents.in_states(account, UNFINISHED):
-        if one.request.kind in {PROBE, SECOND_GROUP}:
-            taken.update(probe_nodes(one.request.calldata))
+    reserved = set(active_draws_in(uow).values())
+    for call in uow.outbox.intents.in_states(account, UNFINISHED):
+        if call.request.kind in {PROBE, SECOND_GROUP}:
+            reserved.update(probe_nodes(call.request.calldata))
     rules = context.settings.rules
-    idle = [n for n in uow.nodes.all() if unavailable(n, cursor.time, rules) is None]
-    for contest in lacking:
+    idle = [node for node in uow.nodes.all() if unavailable(node, cursor.time, rules) is None]
+    for contest in unordered:
         group, keys = contested_group(contest.request.calldata)
         rows = uow.tasks.named(keys)
         tasks = [rows[key] for key in keys if key in rows]
-        if len(tasks) < len(keys) or not _is_known(tasks[0]):
+        if len(tasks) < len(keys) or not _is_order_known(tasks[0]):
             continue
-        busy = taken | {task.node for task in tasks if task.node is not None}
-        fit = [n for n in idle if n.address not in busy]
-        nodes = choose_nodes(fit, tasks[0], len(keys), group + cursor.hash)
+        ineligible = reserved | {task.node for task in tasks if task.node is not None}
+        candidates = [node for node in idle if node.address not in ineligible]
+        nodes = choose_nodes(candidates, tasks[0], len(keys), group + cursor.hash)
         if nodes:
-            taken.update(nodes)
+            reserved.update(nodes)
             end = (contest.request.not_before or 0) - 1
             yield SecondGroupWant(group, tasks[0], nodes, end)
 
 
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
-    """Return `count` nodes that can run the task, drawn by the seed; none where there are fewer.
+    """Return `count` nodes that can run the task, drawn by the seed; none if there are fewer.
 
-    Those with its models on disk come first.
+    Nodes with its models on disk come first.
     """
-    wanted = requirement_of(task)
-    fit = [node for node in idle if misfit(node, wanted) is None]
-    fit.sort(
+    requirement = requirement_of(task)
+    candidates = [node for node in idle if misfit(node, requirement) is None]
+    candidates.sort(
         key=lambda node: (
-            not set(wanted.models).issubset(node.models),
+            not set(requirement.models).issubset(node.models),
             sha256(f"{seed}{node.address}".encode()).digest(),
         )
     )
-    return tuple(node.address for node in fit[:count]) if len(fit) >= count else ()
+    if len(candidates) < count:
+        return ()
+    return tuple(node.address for node in candidates[:count])
 
 
 def _is_ordered(call: Intent) -> bool:
     return call.state not in _UNSENT or call.error_text == NOT_OPEN
 
 
-def _is_known(task: Task) -> bool:
-    """Tell whether all that the order hash covers is known of a task."""
+def _is_order_known(task: Task) -> bool:
+    """Return whether the database has every field of the task that the order hash covers."""
     return None not in (task.kind, task.size, task.timeout, task.version)
 
 
@@ -176,10 +178,10 @@ def _ends(
 ) -> Iterator[CallRequest]:
     account = context.tx.account
     unfinished = uow.outbox.intents.unfinished(account)
-    busy = {(one.request.kind, one.request.subject) for one in unfinished}
-    busy |= held_back(uow, account)
+    planned = {(call.request.kind, call.request.subject) for call in unfinished}
+    planned |= held_back(uow, account)
     for subject, calldata in ends_wanted(uow, calls, account.address, time).items():
-        if (END_SECOND_GROUP, subject) not in busy:
+        if (END_SECOND_GROUP, subject) not in planned:
             yield CallRequest(
                 account=account,
                 contract=context.tx.publisher.domain.contract,
@@ -213,6 +215,6 @@ def _request(context: DispatchContext, cursor: Cursor, want: SecondGroupWant) ->
 
 
 def _numbered(uow: UnitOfWork, request: CallRequest) -> CallRequest:
-    """Return the request under the number of its try, by which the outbox knows it for ever."""
+    """Return the request with the number of its try in its dedup key."""
     tries = uow.outbox.intents.tries(request.account, request.kind, request.subject, None)
     return replace(request, dedup_key=f"{request.kind}:{request.subject}:try={tries + 1}")
