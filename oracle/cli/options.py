@@ -15,6 +15,8 @@ from oracle.errors import InputError
 from oracle.indexer.rules_binding import refuse_other_rules
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from oracle.daemon.app import App
 
 ConfigOption = Annotated[
@@ -93,6 +95,11 @@ def open_books(config: Path) -> Iterator[Books]:
         with books.store.reading() as uow:
             refuse_other_rules(uow, books.rules)
         yield books
+
+
+def print_answer(answer: "BaseModel") -> None:
+    """Print the model that HTTP answers as one JSON document on stdout."""
+    typer.echo(answer.model_dump_json(indent=2, ensure_ascii=True))
 
 
 def print_json(value: object) -> None:

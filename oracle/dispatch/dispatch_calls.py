@@ -34,8 +34,8 @@ from oracle.store.outbox.records import Intent, IntentState
 from oracle.store.state.download_repository import PlannedDownload
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, queue_of
-from oracle.systems.crynux.crynux_queue import capacity_for
 from oracle.systems.legacy.trio_line import age_of
+from oracle.systems.waiting import capacity_for
 from oracle.systems.waiting_line import Drop
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult

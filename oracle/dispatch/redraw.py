@@ -18,8 +18,8 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import FatalError, TransientError
 from oracle.systems.assignment import Drawing
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.waiting import is_waiting
 
 # Headers asked for at once.
 _AT_ONCE = 128

@@ -20,6 +20,10 @@ class Position(NamedTuple):
     sub: int = 0
 
 
+# Sorts before every place of the chain, those of calls included.
+BEFORE_EVERYTHING = Position(-1, -1, -1, -1)
+
+
 class BlockRef(NamedTuple):
     """A block as we refer to it; `time` in whole seconds."""
 

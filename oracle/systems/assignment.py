@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import NamedTuple, Protocol
 
-from oracle.domain.blocks import BlockRef
+from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRef
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.waiting_line import NOWHERE, EquivalenceClass, InLine, Line, PlaceInLine
+from oracle.systems.waiting_line import EquivalenceClass, InLine, Line, PlaceInLine
 from oracle.systems.weighted_draw import Drawn, seed_for
 
 
@@ -121,7 +121,8 @@ def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[I
     return [
         one
         for one in line
-        if one.task.key not in plan.active and (one.tasks[-1].created_at or NOWHERE).block < block
+        if one.task.key not in plan.active
+        and (one.tasks[-1].created_at or BEFORE_EVERYTHING).block < block
     ]
 
 

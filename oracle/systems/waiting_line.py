@@ -9,17 +9,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Set as Abs
 from fractions import Fraction
 from typing import NamedTuple
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.requirements import Requirement, requirement_of
+from oracle.systems.waiting import is_waiting
 
 # Ended so, a task gives up its whole group: no other task of it starts any more
 # (contracts/network/TaskVerdicts.sol, endUnvalidated).
 _GIVEN_UP = frozenset({AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT})
-NOWHERE = Position(-1, 0, 0, 0)
 
 
 class Asked(NamedTuple):
@@ -265,7 +264,9 @@ def drop_with(task: Task, fellows: Collection[Task]) -> Drop | None:
         return Drop((task.key,), None)
     if not all(map(is_waiting, fellows)):
         return None
-    oldest_first = sorted(fellows, key=lambda fellow: (fellow.created_at or NOWHERE, fellow.key))
+    oldest_first = sorted(
+        fellows, key=lambda fellow: (fellow.created_at or BEFORE_EVERYTHING, fellow.key)
+    )
     return Drop(tuple(fellow.key for fellow in oldest_first), task.group)
 
 
@@ -283,4 +284,4 @@ def in_turn(line: Iterable[InLine]) -> list[InLine]:
 
 
 def _turn(one: InLine) -> tuple[Fraction, Position, TaskKey]:
-    return -one.value, one.tasks[-1].created_at or NOWHERE, one.task.key
+    return -one.value, one.tasks[-1].created_at or BEFORE_EVERYTHING, one.task.key

@@ -7,9 +7,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_json
-from oracle.cli.select.queue_json import queue_answer
-from oracle.cli.select.queue_tables import show_offer, show_queue
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_answer
+from oracle.cli.select.queue_tables import show_queue
 from oracle.cli.system_options import (
     AtOption,
     EventsOption,
@@ -22,7 +21,7 @@ from oracle.cli.system_options import (
 from oracle.domain.events.network_events import TaskKind
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import SnapshotQuery
-from oracle.queries.selection.queue_view import capacity_in, line_up, offer_to
+from oracle.queries.selection.queue_view import QueueQuery, queue_answer
 from oracle.queries.text.prefixes import address_among
 from oracle.queries.text.text_tables import foreign
 from oracle.systems.crynux.pricing import Pricing
@@ -97,16 +96,12 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
         numbers = _with_settings(written, source)
         pricing = _pricing(numbers)
         snapshot = source.snapshot(SnapshotQuery(choice.rules, at))
-    line = line_up(snapshot, choice.policy, pricing)
-    capacity = None if numbers.alpha is None else capacity_in(line, snapshot, numbers.alpha)
     address = None if node is None else address_among([*snapshot.nodes], "node", node)
-    offer = None if address is None else offer_to(line, snapshot, address)
+    answer = queue_answer(snapshot, QueueQuery(choice.policy, pricing, numbers.alpha, address))
     if as_json:
-        print_json(queue_answer(line, snapshot, capacity, offer))
-        return
-    show_queue(line, snapshot, capacity)
-    if offer is not None:
-        show_offer(offer)
+        print_answer(answer)
+    else:
+        show_queue(answer)
 
 
 def _seconds(option: str, written: list[str] | None) -> dict[str, Fraction]:

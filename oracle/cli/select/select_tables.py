@@ -10,6 +10,7 @@ from oracle.domain.ids import ZERO_HASH, Address, TaskKey
 from oracle.domain.state.task import Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.node_selection import CandidateChance, DrawTickets, Selection
+from oracle.queries.selection.task_models import SnapshotTime, snapshot_time
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import WIDTH, foreign, print_table
 from oracle.systems.policy import CandidateVerdict
@@ -35,7 +36,7 @@ def show_selection(
     typer.echo(f"task {_key(chosen.task)}: {shown_requirements(chosen.task)}")
     typer.echo(
         f"policy {chosen.policy} (version {chosen.version}), rules {snapshot.rules.name}, "
-        f"{shown_as_of(snapshot)}"
+        f"{shown_as_of(snapshot_time(snapshot))}"
     )
     if changed:
         numbers = ", ".join(f"{name}={text}" for name, text in changed.items())
@@ -72,10 +73,10 @@ def show_selection(
             typer.echo(f"  {address}")
 
 
-def shown_as_of(snapshot: NetworkSnapshot) -> str:
-    """Say what block and time a survey is of."""
-    block = "before any event" if snapshot.block is None else f"as of block {snapshot.block}"
-    return f"{block}, {shown_time(snapshot.time)}"
+def shown_as_of(as_of: SnapshotTime) -> str:
+    """Return the block and the time that an answer speaks of, for people."""
+    block = "before any event" if as_of.block is None else f"as of block {as_of.block}"
+    return f"{block}, {shown_time(as_of.time)}"
 
 
 def shown_requirements(task: Task) -> str:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from oracle.daemon.web.played_act import PlayedAct
 from oracle.daemon.web.single_flight import SingleFlight
-from oracle.queries.api.answers import AsOf
+from oracle.queries.answers import AsOf
 from oracle.queries.api.source import ApiSource, looking
 
 # What an answer says of its age is never older than this.

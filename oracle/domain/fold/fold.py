@@ -7,7 +7,7 @@ See docs/reference/events-and-jsonl.md#what-is-legal.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import DomainEvent
@@ -33,8 +33,6 @@ from oracle.domain.scoring.rules import Rules
 # Version 9: the first and the newest block of each task.
 # Version 10: groups that commit and reveal score in both rounds under legacy rules.
 FOLD_VERSION = 10
-
-_FIRST = Position(-1, 0, 0, 0)
 
 _HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.NodeJoined: node_lifecycle.apply_node_joined,
@@ -109,7 +107,7 @@ class Fold:
             ValueError: an event that is not after the last one folded.
         """
         ledger, deeds = self.ledger, _HANDLERS
-        at, time = _FIRST if self.last is None else self.last.at, 0
+        at, time = BEFORE_EVERYTHING if self.last is None else self.last.at, 0
         if self.last is not None:
             time = self.last.time
         event = None

@@ -12,7 +12,7 @@ from oracle.domain.scoring.reliability import boosted_reliability, penalized_rel
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import append_score, mean_of, pool_before_score
 from oracle.domain.state.node import Membership, Node
-from oracle.queries.api.answers import ApiModel
+from oracle.queries.answers import ApiModel
 from oracle.queries.api.node_order import NodeRanking, SortKey
 
 T = TypeVar("T")

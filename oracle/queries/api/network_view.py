@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, decimal_text
-from oracle.queries.api.answers import Answer, ApiModel, FractionText
+from oracle.queries.answers import Answer, ApiModel, FractionText
 from oracle.queries.api.node_order import NODE_STATES, NodeState
 from oracle.queries.api.source import ApiLook
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import InputError
-from oracle.queries.api.answers import Answer
+from oracle.queries.answers import Answer
 from oracle.queries.api.source import (
     ApiLook,
     ApiSource,

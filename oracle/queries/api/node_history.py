@@ -8,7 +8,7 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.queries.api.answers import (
+from oracle.queries.answers import (
     AddressText,
     Answer,
     ApiModel,

@@ -19,7 +19,7 @@ from oracle.domain.scoring.node_scores import (
     status_of,
 )
 from oracle.domain.state.node import Node
-from oracle.queries.api.answers import AddressText, Answer, ApiModel, FractionText
+from oracle.queries.answers import AddressText, Answer, ApiModel, FractionText
 from oracle.queries.api.node_order import NodeRanking, NodeSort, NodeState, SortKey
 from oracle.queries.api.source import AmbiguousError, ApiLook, NotKnownError, QuestionError
 

@@ -18,7 +18,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.queries.api.answers import (
+from oracle.queries.answers import (
     Answer,
     ApiModel,
     FractionText,

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from oracle.queries.api.answers import Answer, ApiModel
+from oracle.queries.answers import Answer, ApiModel
 from oracle.queries.api.source import ApiLook
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import changes_in, published, systems

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from oracle.domain.events.network_events import TaskCreated
 from oracle.domain.fixed_point import decimal_text
-from oracle.queries.api.answers import (
+from oracle.queries.answers import (
     AddressText,
     Answer,
     ApiModel,

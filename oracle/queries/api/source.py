@@ -12,7 +12,7 @@ from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rules_binding import refuse_other_rules
-from oracle.queries.api.answers import AsOf, LogPlace
+from oracle.queries.answers import AsOf, LogPlace
 from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import Worker, health_of

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from oracle import __version__
 from oracle.domain.health import Severity
-from oracle.queries.api.answers import Answer, ApiModel, HashText
+from oracle.queries.answers import Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiLook
 
 Word = Literal["well", "attention", "down"]

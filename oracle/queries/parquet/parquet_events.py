@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
 from oracle.queries.parquet.event_columns import events_of
@@ -19,7 +19,6 @@ from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
 # Events that are objects at the same time.
 _EVENTS_AT_ONCE = 5_000
-_FIRST = Position(-1, -1, -2, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class ParquetEvents:
         Raises:
             InputError: a file is no table of events, or they stand out of order.
         """
-        before = _FIRST
+        before = BEFORE_EVERYTHING
         for path in self.paths:
             for batch in _batches(path):
                 events = list(events_of(self._until(batch)))

@@ -20,8 +20,8 @@ from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
 from oracle.queries.explain import EventArchive
 from oracle.store.state.download_repository import PlannedDownload
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.policy import Follower
+from oracle.systems.waiting import is_waiting
 
 # Events folded at once; memory stays flat.
 _AT_ONCE = 5_000

@@ -1,224 +1,275 @@
-"""The tasks that wait: in which groups and order, what a node would take, who would be dropped."""
+"""The daemon's line: what waits in which order, what a node would take, what would be dropped."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
-from oracle.domain.ids import Address
+from oracle.dispatch.pocket_pool import PocketPool
+from oracle.domain.blocks import BEFORE_EVERYTHING
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
 from oracle.errors import InputError
+from oracle.queries.selection.asked_downloads import downloads_in
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.crynux_queue import (
-    QueuedTask,
-    QueueGroup,
-    TaskQueue,
-    capacity_for,
-    group_of,
+from oracle.queries.selection.queue_models import (
+    QueueAnswer,
+    QueueCapacity,
+    QueueDownload,
+    QueueEntry,
+    QueueGroupName,
+    QueueHead,
+    QueueOffer,
+    QueuePosition,
 )
+from oracle.queries.selection.task_models import requirements_of, snapshot_time
+from oracle.systems.assignment import AssignmentPlan, queue_of
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy, why_not
+from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.requirements import Out, Requirement, requirement_of, unavailable
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
+from oracle.systems.legacy.grading import is_gpt
+from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
-from oracle.systems.legacy.legacy_queue import LegacyQueue, TrioTask as LegacyOffer
-from oracle.systems.legacy.trio_line import as_one_task, trios_of
+from oracle.systems.legacy.trio_line import group_of as legacy_group_of, trios_of
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput, SelectionPolicy
-from oracle.systems.waiting_line import line_of
+from oracle.systems.waiting import capacity_for, group_of
+from oracle.systems.waiting_line import InLine, drop_with, line_of, tasks_by_group
 
-
-@dataclass(frozen=True, slots=True)
-class QueueSnapshot:
-    """The tasks in the daemon's line, in the groups of one system, and by what they are valued.
-
-    `left_out`: tasks that wait and are in no line: their group is not complete, or can start no
-    more.
-    """
-
-    queue: TaskQueue | LegacyQueue
-    pricing: Pricing
-    policy: SelectionPolicy
-    left_out: Sequence[Task] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class QueueCapacity:
-    """How many tasks may wait, and who goes when one more comes that is worth more.
-
-    `dropped`: the least valuable first.
-    """
-
-    members: int
-    most: int
-    dropped: Sequence[QueuedTask]
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What a group offers a node: its best task that the node can run.
-
-    `why_not` None: this one is taken. `waiting` is the group's first where it can run none.
-    """
-
-    group: QueueGroup
-    waiting: QueuedTask
-    why_not: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOffer:
-    """What a node would take if it were freed now; `unfit`: why it would get nothing at all."""
-
-    node: Address
-    unfit: Out | None
-    heads: Sequence[Head]
-
-    @property
-    def taken(self) -> Head | None:
-        """Return the head that the node would take."""
-        if self.unfit is not None:
-            return None
-        return next((head for head in self.heads if head.why_not is None), None)
-
-
-# Why a head is not taken by a node that has the card for it.
+# Why an entry is not taken by a node that has the card for it.
 LESS_VALUABLE = "less_valuable"
 HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
 DRAWN_FOR_ANOTHER = "drawn_for_another"
 
 
-@dataclass(frozen=True, slots=True)
-class TrioOffer:
-    """What a node would take together with two others if it were freed now (legacy system).
+class QueueQuery(NamedTuple):
+    """What is asked about the queue.
 
-    `offers`: one for each group of which three nodes could run a task, the best first, which is
-    taken. `unfit`: why the node would get nothing at all.
+    `alpha`: entries that may wait for each member, None: not asked. `node`: whose offer is asked.
     """
 
-    node: Address
-    unfit: Out | None
-    offers: Sequence[LegacyOffer]
+    policy: SelectionPolicy
+    pricing: Pricing
+    alpha: Fraction | None = None
+    node: Address | None = None
 
 
-def line_up(snapshot: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing) -> QueueSnapshot:
-    """Put the tasks of the line that the daemon draws from into the groups of a policy's system.
-
-    What the daemon cannot start yet, or not any more, is left out.
-    """
-    by_value = trios_of if isinstance(policy, LegacyPolicy) else line_of
-    line = by_value(snapshot.waiting, snapshot.fellows, pricing.value_of)
-    in_line = {task.key for entry in line for task in entry.tasks}
-    left_out = [task for task in snapshot.waiting if task.key not in in_line]
-    queue: TaskQueue | LegacyQueue
-    if isinstance(policy, LegacyPolicy):
-        queue = LegacyQueue(pricing.value_of, map(as_one_task, line))
-    else:
-        # Pocket's policies ask nothing of models: any weighting orders their tasks.
-        weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else SEED_WEIGHTING
-        queue = TaskQueue(pricing, weighting, (entry.task for entry in line))
-    return QueueSnapshot(queue, pricing, policy, left_out)
-
-
-def capacity_in(line: QueueSnapshot, snapshot: NetworkSnapshot, alpha: Fraction) -> QueueCapacity:
-    """Say how many tasks may wait: floor(alpha * members), at least 1.
-
-    See docs/reference/scoring-rules.md#queue.
+def queue_answer(snapshot: NetworkSnapshot, query: QueueQuery) -> QueueAnswer:
+    """Answer from the line that the daemon draws from.
 
     Raises:
+        InputError: the network never mentioned the node.
         ValueError: alpha is not above 0.
+    """
+    is_legacy = isinstance(query.policy, LegacyPolicy)
+    by_value = trios_of if is_legacy else line_of
+    line = by_value(snapshot.waiting, snapshot.fellows, query.pricing.value_of)
+    in_line = {task.key for entry in line for task in entry.tasks}
+    return QueueAnswer(
+        as_of=snapshot_time(snapshot),
+        waiting=len(line),
+        entries=[_entry(entry, snapshot, query) for entry in line],
+        left_out=[task.key for task in snapshot.waiting if task.key not in in_line],
+        downloads=[
+            QueueDownload(node=asked.node, model=asked.model, state=asked.state, until=asked.until)
+            for asked in downloads_in(snapshot)
+        ],
+        capacity=None if query.alpha is None else _capacity(line, snapshot, query.alpha),
+        offer=None if query.node is None else _offer(line, snapshot, query.policy, query.node),
+    )
+
+
+def _entry(entry: InLine, snapshot: NetworkSnapshot, query: QueueQuery) -> QueueEntry:
+    task, newest = entry.task, entry.tasks[-1].created_at or BEFORE_EVERYTHING
+    fees = [fellow.fee for fellow in entry.tasks if fellow.fee is not None]
+    requirements = requirements_of(task).model_dump() | {"fee": sum(fees) if fees else None}
+    drawn = (snapshot.drawn.get(fellow.key) for fellow in entry.tasks)
+    return QueueEntry(
+        **requirements,
+        queue_group=_group_name(entry, query.policy),
+        tasks=[fellow.key for fellow in entry.tasks],
+        created=QueuePosition(block=newest.block, log=newest.log),
+        queued=task.queued,
+        estimated_seconds=int(query.pricing.estimated_seconds(task) * UNIT),
+        value=int(entry.value * UNIT),
+        drawn=[node for node in drawn if node is not None],
+    )
+
+
+def _group_name(entry: InLine, policy: SelectionPolicy) -> QueueGroupName:
+    if isinstance(policy, LegacyPolicy):
+        legacy_group = legacy_group_of(entry.task)
+        return QueueGroupName(
+            vram=legacy_group.vram, gpu=None, kind="gpt" if legacy_group.gpt else "sd"
+        )
+    group = group_of(entry.task)
+    return QueueGroupName(vram=group.vram, gpu=group.gpu, kind=None)
+
+
+def _capacity(line: Sequence[InLine], snapshot: NetworkSnapshot, alpha: Fraction) -> QueueCapacity:
+    """Say what the dispatcher would drop in the next block, were one more in the queue.
+
+    See docs/reference/scoring-rules.md#queue. An entry with a draw that stands does not count.
     """
     member = Membership.MEMBER
     members = sum(node.membership is member for node in snapshot.nodes.values())
-    most = capacity_for(members, alpha)
-    return QueueCapacity(members, most, line.queue.overflow(most - 1))
+    max_tasks = capacity_for(members, alpha)
+    plan = AssignmentPlan(snapshot.drawn, frozenset())
+    queue = queue_of(line, plan, 1 + (snapshot.block or 0))
+    groups = tasks_by_group(snapshot.fellows)
+    drops = (
+        drop_with(entry.task, () if entry.task.group is None else groups[entry.task.group])
+        for entry in reversed(queue[max_tasks - 1 :])
+    )
+    dropped = dict.fromkeys(
+        key
+        for drop in drops
+        if drop is not None and snapshot.drawn.keys().isdisjoint(drop.tasks)
+        for key in drop.tasks
+    )
+    return QueueCapacity(members=members, max_tasks=max_tasks, dropped_next=list(dropped))
 
 
-def offer_to(
-    line: QueueSnapshot, snapshot: NetworkSnapshot, address: Address
-) -> NodeOffer | TrioOffer:
-    """Say what a node would take if its task, if it has one, ended now; nothing is taken out.
+class _Fit(NamedTuple):
+    """Whether a freed node can have an entry; `reason` None: it can, with two of `partners`."""
 
-    Tasks of a group of which it had one already, and tasks drawn for another, are not for it.
-
-    Raises:
-        InputError: the network never mentioned this node.
-    """
-    node = _freed(snapshot, address)
-    if isinstance(line.queue, LegacyQueue):
-        return _trio_with(line.queue, snapshot, node)
-    follower = line.policy.follow()
-    if isinstance(follower, PocketFollower):
-        return _first_in_line(line.queue, follower, snapshot, node)
-    return _alone(line.queue, snapshot, node)
+    reason: str | None
+    partners: Sequence[Address] | None = None
+    gpu: str | None = None
 
 
-def _first_in_line(
-    queue: TaskQueue, follower: PocketFollower, snapshot: NetworkSnapshot, node: Node
-) -> NodeOffer:
-    """Return the first task for which Pocket's pool has the node, of each group one head."""
-    network = PolicyInput({**snapshot.nodes, node.address: node}, snapshot.rules, snapshot.time)
-    heads, is_taken = dict[QueueGroup, Head](), False
-    for entry in queue.in_order():
-        group = group_of(entry.task)
-        taken = snapshot.taken_from(entry.task)
-        out = follower.why_out(node, entry.task, replace(network, taken=taken))
-        if snapshot.drawn.get(entry.key, node.address) != node.address:
-            why_not: str | None = DRAWN_FOR_ANOTHER
-        elif out is not None:
-            why_not = HAD_ONE_OF_ITS_GROUP if out is Out.TAKEN else out.value
-        else:
-            why_not = LESS_VALUABLE if is_taken else None
-            is_taken = True
-        known = heads.get(group)
-        if known is None or (why_not is None and known.why_not is not None):
-            heads[group] = Head(group, entry, why_not)
-    unfit = Out.PAUSED if node.paused else None
-    if node.membership is not Membership.MEMBER:
-        unfit = Out.NO_MEMBER
-    return NodeOffer(node.address, unfit, [*heads.values()])
+# Tells whether the freed node is a candidate of the daemon's pool, the nodes taken being none.
+_FitCheck = Callable[[InLine, frozenset[Address]], _Fit]
 
 
-def _alone(queue: TaskQueue, snapshot: NetworkSnapshot, node: Node) -> NodeOffer:
-    address = node.address
-    open_to_it = [
-        task
-        for task in (entry.task for entry in queue.in_order())
-        if address not in snapshot.given_in(task.group)
-        and snapshot.drawn.get(task.key, address) == address
-    ]
-    own = TaskQueue(queue.pricing, queue.weighting, open_to_it)
-    offered, best = own.heads_for(node), own.next_for(node)
-    heads = []
-    for group, entries in queue.groups().items():
-        waiting = offered.get(group)
-        if waiting is None:
-            heads.append(Head(group, entries[0], _why_not(queue, snapshot, node, entries[0])))
-        else:
-            heads.append(Head(group, waiting, None if waiting == best else LESS_VALUABLE))
-    return NodeOffer(address, unavailable(node, snapshot.time, snapshot.rules), heads)
-
-
-def _trio_with(queue: LegacyQueue, snapshot: NetworkSnapshot, node: Node) -> TrioOffer:
-    available = [
-        each
-        for each in snapshot.nodes.values()
-        if unavailable(each, snapshot.time, snapshot.rules) is None
-    ]
-    unfit = unavailable(node, snapshot.time, snapshot.rules)
-    return TrioOffer(node.address, unfit, [] if unfit else queue.offers_for(node, available))
-
-
-def _freed(snapshot: NetworkSnapshot, address: Address) -> Node:
+def _offer(
+    line: Sequence[InLine], snapshot: NetworkSnapshot, policy: SelectionPolicy, address: Address
+) -> QueueOffer:
+    """Return what a node would take if it were free now: the first entry it is a candidate of."""
     known = snapshot.nodes.get(address)
     if known is None:
         raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
-    return replace(known, running=0)
+    node = replace(known, running=0)
+    nodes = {**snapshot.nodes, address: node}
+    network = PolicyInput(nodes, snapshot.rules, snapshot.time)
+    follower = policy.follow()
+    is_pocket = isinstance(follower, PocketFollower)
+    unfit = _pocket_unfit(node) if is_pocket else unavailable(node, network.time, network.rules)
+    if unfit is not None:
+        return QueueOffer(node=address, why_not=unfit, takes=None, heads=[])
+    if isinstance(follower, PocketFollower):
+        check: _FitCheck = _PocketFit(follower, node, network)
+    elif isinstance(policy, LegacyPolicy):
+        check = _TrioFit(node, network, {})
+    else:
+        weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else SEED_WEIGHTING
+        check = _CrynuxFit.of(node, network, weighting)
+    fits = [(entry, _fit(entry, address, snapshot.drawn, check)) for entry in line]
+    heads = _heads(fits, policy)
+    takes = next((head.task for head in heads if head.why_not is None), None)
+    return QueueOffer(node=address, why_not=None, takes=takes, heads=heads)
 
 
-def _why_not(queue: TaskQueue, snapshot: NetworkSnapshot, node: Node, waiting: QueuedTask) -> str:
-    if snapshot.drawn.get(waiting.key, node.address) != node.address:
-        return DRAWN_FOR_ANOTHER
-    if queue.can_run(node, waiting.task):
-        return HAD_ONE_OF_ITS_GROUP
-    return misfit(node, requirement_of(waiting.task)) or Out.MODELS_NOT_ON_DISK
+def _pocket_unfit(node: Node) -> Out | None:
+    if node.membership is not Membership.MEMBER:
+        return Out.NO_MEMBER
+    return Out.PAUSED if node.paused else None
+
+
+def _heads(fits: Iterable[tuple[InLine, _Fit]], policy: SelectionPolicy) -> list[QueueHead]:
+    """Return one head for each queue group; the first entry that fits is taken."""
+    chosen: dict[QueueGroupName, tuple[InLine, _Fit]] = {}
+    taken: TaskKey | None = None
+    for entry, fit in fits:
+        group = _group_name(entry, policy)
+        if fit.reason is None and taken is None:
+            taken = entry.task.key
+        before = chosen.get(group)
+        if before is None or (before[1].reason is not None and fit.reason is None):
+            chosen[group] = (entry, fit)
+    return [
+        QueueHead(
+            queue_group=group,
+            task=entry.task.key,
+            value=int(entry.value * UNIT),
+            why_not=None if entry.task.key == taken else fit.reason or LESS_VALUABLE,
+            gpu=fit.gpu,
+            partners=None if fit.partners is None else list(fit.partners),
+        )
+        for group, (entry, fit) in chosen.items()
+    ]
+
+
+def _fit(
+    entry: InLine, address: Address, drawn: Mapping[TaskKey, Address], check: _FitCheck
+) -> _Fit:
+    """Say whether the entry is for the node, as the planner of the next block looks at it."""
+    holders = frozenset(drawn[task.key] for task in entry.tasks if task.key in drawn)
+    if holders and address not in holders:
+        return _Fit(DRAWN_FOR_ANOTHER)
+    if address in entry.barred:
+        return _Fit(HAD_ONE_OF_ITS_GROUP)
+    return check(entry, entry.out_of_reach(frozenset(drawn.values()) - holders))
+
+
+@dataclass(frozen=True, slots=True)
+class _CrynuxFit:
+    """The free nodes that the daemon arms tasks by, the freed one alone among them."""
+
+    node: Node
+    network: PolicyInput
+    free: FreeNodes
+
+    @classmethod
+    def of(cls, node: Node, network: PolicyInput, weighting: Weighting) -> "_CrynuxFit":
+        free = FreeNodes(network.rules, weighting)
+        free.settle(network.time)
+        free.put(node)
+        return cls(node, network, free)
+
+    def __call__(self, entry: InLine, taken: frozenset[Address]) -> _Fit:
+        wanted = entry.asked.wanted
+        if self.free.has_fitting(wanted, taken):
+            return _Fit(None)
+        reason = why_not(self.node, wanted, replace(self.network, taken=taken))
+        return _Fit(reason or Out.MODELS_NOT_ON_DISK)
+
+
+@dataclass(frozen=True, slots=True)
+class _PocketFit:
+    """Pocket's pool with the freed node alone."""
+
+    follower: PocketFollower
+    node: Node
+    network: PolicyInput
+
+    def __call__(self, entry: InLine, taken: frozenset[Address]) -> _Fit:
+        pool = PocketPool(self.follower, self.network, [self.node], explains=False)
+        if pool.has_candidates(entry, taken):
+            return _Fit(None)
+        network = replace(self.network, taken=taken)
+        return _Fit(self.follower.why_out(self.node, entry.task, network))
+
+
+@dataclass(frozen=True, slots=True)
+class _TrioFit:
+    """The candidates of a group of three among all nodes that are free, the freed one included."""
+
+    node: Node
+    network: PolicyInput
+    # By what decides it: many groups that wait ask for the same.
+    known: dict[tuple[Requirement, bool, frozenset[Address]], Candidacy]
+
+    def __call__(self, entry: InLine, taken: frozenset[Address]) -> _Fit:
+        query = (requirement_of(entry.task), is_gpt(entry.task), taken)
+        if query not in self.known:
+            self.known[query] = candidacy_of(entry.task, replace(self.network, taken=taken))
+        candidacy, address = self.known[query], self.node.address
+        for card, nodes in candidacy.groups.items():
+            partners = [node.address for node in nodes if node.address != address]
+            if len(partners) < len(nodes):
+                return _Fit(None, partners, None if card is None else card.text)
+        return _Fit(candidacy.out.get(address))

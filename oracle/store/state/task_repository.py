@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import json
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.task import Ending, Run, Task
@@ -30,7 +30,6 @@ from oracle.store.encoding import (
 )
 from oracle.store.tables.state_tables import task
 
-_BEFORE_ALL = Position(-1, -1, -1, -1)
 # As the index `waiting_task` has it, so that it is used.
 IS_WAITING = (
     task.c.created_at.is_not(None)
@@ -88,7 +87,7 @@ class TaskRepository:
 
 
 def _creation_of(each: Task) -> Position:
-    return each.created_at or _BEFORE_ALL
+    return each.created_at or BEFORE_EVERYTHING
 
 
 def task_row(each: Task) -> Row:

@@ -5,15 +5,33 @@ three; it is drawn for, started, valued and dropped as one (docs/explanation/leg
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import is_waiting
-from oracle.systems.legacy.grading import TRIO
-from oracle.systems.waiting_line import NOWHERE, InLine, in_turn, tasks_by_group
+from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.legacy.grading import TRIO, is_gpt
+from oracle.systems.waiting import is_waiting
+from oracle.systems.waiting_line import InLine, in_turn, tasks_by_group
+
+
+class TaskGroup(NamedTuple):
+    """A group of the queue: GPT tasks or any others, by the VRAM in GB that they ask for."""
+
+    gpt: bool
+    vram: int
+
+    @property
+    def text(self) -> str:
+        """Return it as the figure has it: `GPT/24GB`."""
+        return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
+
+
+def group_of(task: Task) -> TaskGroup:
+    """Return the group that a task waits in."""
+    return TaskGroup(is_gpt(task), requirement_of(task).vram)
 
 
 def trios_of(
@@ -31,15 +49,6 @@ def trios_of(
         InLine(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
         for tasks in whole
     )
-
-
-def as_one_task(trio: InLine) -> Task:
-    """Return a group of three as the legacy queue counts it: one task, of all its fees.
-
-    It is as old as its last task.
-    """
-    fee = sum(task.fee or 0 for task in trio.tasks)
-    return replace(trio.task, fee=fee, created_at=trio.tasks[-1].created_at)
 
 
 def never_startable(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:
@@ -68,4 +77,4 @@ def _is_broken(tasks: Sequence[Task]) -> bool:
 
 def age_of(task: Task) -> tuple[Position, TaskKey]:
     """Return what tasks are in order by: the place of their creation."""
-    return task.created_at or NOWHERE, task.key
+    return task.created_at or BEFORE_EVERYTHING, task.key

@@ -73,21 +73,34 @@ def told(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_tasks_wait_in_groups_by_value(capsys, events):
-    groups = told(capsys, "--events", events)["groups"]
+def order_of(answer):
+    return [entry["task"] for entry in answer["entries"]]
 
-    assert [(group["vram"], group["gpu"]) for group in groups] == [
-        (24, None),
-        (16, "RTX 4080"),
-        (16, None),
-        (8, None),
-    ]
-    values = [[each["value"].partition(".")[0] for each in group["tasks"]] for group in groups]
-    assert values == [
-        ["40", "30", "20"],
-        ["30", "20", "10"],
-        ["30", "20", "10"],
-        ["20", "10", "8"],
+
+def test_tasks_wait_in_groups_by_value(capsys, events):
+    values: dict[tuple[int, str | None], list[str]] = {}
+    for entry in told(capsys, "--events", events)["entries"]:
+        group = entry["queue_group"]
+        whole = entry["value"].partition(".")[0]
+        values.setdefault((group["vram"], group["gpu"]), []).append(whole)
+
+    assert values == {
+        (24, None): ["40", "30", "20"],
+        (16, "RTX 4080"): ["30", "20", "10"],
+        (16, None): ["30", "20", "10"],
+        (8, None): ["20", "10", "8"],
+    }
+
+
+def test_groups_are_shown_by_memory_then_by_card_and_any_card_last(capsys, events):
+    assert run(["queue", *PRICES, "--events", str(events)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line for line in lines if line.endswith(": 3")] == [
+        "24 GB, any GPU: 3",
+        "16 GB, RTX 4080: 3",
+        "16 GB, any GPU: 3",
+        "8 GB, any GPU: 3",
     ]
 
 
@@ -95,8 +108,8 @@ def test_a_task_that_runs_does_not_wait(capsys, events):
     answer = told(capsys, "--events", events)
 
     assert answer["waiting"] == 12
-    assert task("0") not in answer["order"]
-    assert answer["order"][0] == task("24 a")
+    assert task("0") not in order_of(answer)
+    assert order_of(answer)[0] == task("24 a")
 
 
 def test_a_freed_node_takes_the_best_head_that_it_can_run(capsys, events):
@@ -104,12 +117,12 @@ def test_a_freed_node_takes_the_best_head_that_it_can_run(capsys, events):
 
     # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
     assert offer["takes"] == task("4080 a")
-    assert [(head["task"], head["why_not"]) for head in offer["heads"]] == [
-        (task("24 a"), "vram_too_small"),
-        (task("4080 a"), None),
-        (task("16 a"), "less_valuable"),
-        (task("8 a"), "less_valuable"),
-    ]
+    assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
+        task("24 a"): "vram_too_small",
+        task("4080 a"): None,
+        task("16 a"): "less_valuable",
+        task("8 a"): "less_valuable",
+    }
 
 
 def test_a_paused_node_takes_nothing(capsys, tmp_path):
@@ -129,11 +142,26 @@ def test_a_node_takes_no_second_task_of_a_group(capsys, tmp_path):
 
 
 def test_one_more_drops_the_least_valuable(capsys, events):
-    room = told(capsys, "--events", events, "--alpha", "5.5")["room"]
+    capacity = told(capsys, "--events", events, "--alpha", "5.5")["capacity"]
 
     # floor(5.5 * 2 members) = 11, and twelve wait already.
-    assert room["most"] == 11
-    assert room["dropped_next"] == [task("8 c"), task("8 b")]
+    assert capacity["max_tasks"] == 11
+    assert capacity["dropped_next"] == [task("8 c"), task("8 b")]
+
+
+def test_one_more_drops_a_group_whole_and_none_that_has_a_node(capsys, tmp_path):
+    """As the dispatcher drops: a group leaves with all its tasks, and not once one has started."""
+    history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
+    history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
+    events = events_in(tmp_path, history)
+    answer = told(capsys, "--events", events, "--alpha", "1")
+
+    assert order_of(answer) == [task("3"), task("5"), task("1"), task("2")]
+    assert answer["capacity"] == {
+        "members": 1,
+        "max_tasks": 1,
+        "dropped_next": [task("1"), task("2"), task("3")],
+    }
 
 
 def test_the_tables_fit_a_terminal(capsys, events):
@@ -152,16 +180,28 @@ def test_a_freed_node_of_the_legacy_system_brings_two_others(capsys, tmp_path):
     answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node("A"))
     offer = answer["offer"]
 
-    assert {(head["task"], head["kind"], head["vram"]) for head in offer["heads"]} == {
+    groups = {head["task"]: head["queue_group"] for head in offer["heads"]}
+    assert {(key, group["kind"], group["vram"]) for key, group in groups.items()} == {
+        (task("GPT 40 60"), "gpt", 40),
         (task("SD 16 40"), "sd", 16),
         (task("SD 8 30"), "sd", 8),
         (task("GPT 24 40"), "gpt", 24),
         (task("GPT 16 30"), "gpt", 16),
     }
+    reasons = {head["task"]: head["why_not"] for head in offer["heads"]}
+    assert reasons.pop(task("SD 16 40")) is None
+    assert reasons.pop(task("GPT 40 60")) == "vram_too_small"
+    assert {*reasons.values()} == {"less_valuable"}
     # Of the two that are worth 40 the older.
     assert offer["takes"] == task("SD 16 40")
-    trio = offer["heads"][0]["trio"]
-    assert trio == {"vram": 24, "gpu": "RTX 4090", "partners": [node("B"), node("C")]}
+    (pictures,) = [head for head in offer["heads"] if head["task"] == task("SD 16 40")]
+    assert (pictures["gpu"], pictures["partners"]) == (None, [node("B"), node("C")])
+    (text,) = [head for head in offer["heads"] if head["task"] == task("GPT 24 40")]
+    assert (text["gpu"], text["partners"]) == ("RTX 4090, 24 GB", [node("B"), node("C")])
+    # Worth what its three tasks bring together.
+    assert answer["entries"][0]["tasks"] == [
+        task(f"GPT 40 60{which}") for which in ("", " second", " third")
+    ]
 
 
 def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
@@ -171,8 +211,10 @@ def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
     text = capsys.readouterr().out
 
     assert max(map(len, text.splitlines())) <= 100
-    assert "GPT/40GB: 3" in text
-    assert f"takes\n  {task('SD 16 40')}\n      SD/16GB: with 2 of 2, RTX 4090, 24 GB" in text
+    assert [line for line in text.splitlines() if line.endswith("GB: 3")] == [
+        *("SD/8GB: 3", "SD/16GB: 3", "GPT/16GB: 3", "GPT/24GB: 3", "GPT/40GB: 3")
+    ]
+    assert f"takes\n  {task('SD 16 40')}\n      SD/16GB: with 2 of 2, any card" in text
 
 
 @pytest.mark.parametrize("policy", ["seed", "legacy", "pocket"])
@@ -182,7 +224,7 @@ def test_incomplete_group_is_offered_to_nobody(capsys, tmp_path, policy):
     arguments = ("--policy", policy, "--events", events_in(tmp_path, history))
     answer = told(capsys, *arguments, "--node", node("A"))
 
-    assert (answer["waiting"], answer["order"]) == (0, [])
+    assert (answer["waiting"], answer["entries"]) == (0, [])
     assert answer["left_out"] == [task("1")]
     assert answer["offer"]["takes"] is None
 
@@ -201,7 +243,7 @@ def test_pocket_policies_offer_the_first_task_that_the_node_fits(capsys, tmp_pat
     answer = told(capsys, *arguments, "--node", node("N"))
     offer = answer["offer"]
 
-    assert answer["order"] == [task(name) for name in ("large", "best", "next", "small")]
+    assert order_of(answer) == [task(name) for name in ("large", "best", "next", "small")]
     assert offer["takes"] == task("best")
     assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
         task("large"): "vram_too_small",

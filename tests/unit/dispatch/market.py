@@ -14,7 +14,7 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.waiting import is_waiting
 from tests.support.histories import group, node, task
 from tests.support.scripted import ScriptedChain
 from tests.unit.dispatch.plain_dispatch import said_on

@@ -10,9 +10,9 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.crynux_policy import CrynuxFollower, why_not
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.policy import PolicyInput
+from oracle.systems.waiting import is_waiting
 from oracle.systems.waiting_line import InLine, line_of
 from oracle.systems.weighted_draw import draw, seed_for
 from tests.support.scripted import ScriptedChain, ScriptedReader

@@ -11,9 +11,9 @@ from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.waiting import is_waiting
 from tests.support.histories import History, node, task
 from tests.support.txmgr.dispatch_office import settings
 

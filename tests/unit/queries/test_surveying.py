@@ -17,8 +17,8 @@ from oracle.queries.selection.network_snapshot import (
     snapshot_of_events,
     snapshot_of_store,
 )
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.policy import CandidateVerdict, PolicyInput
+from oracle.systems.waiting import is_waiting
 from tests.support.histories import History, group, node, task
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy import Select, select, text
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.state.task import Ending, Task
 from oracle.store.database import Store
 from oracle.store.engine import parsed, reading_engine
@@ -24,7 +24,7 @@ groups = st.none() | st.integers(1, 3).map(group_key)
 
 
 def creation(each: Task) -> Position:
-    return each.created_at or Position(-1, -1, -1, -1)
+    return each.created_at or BEFORE_EVERYTHING
 
 
 @quick

@@ -14,7 +14,6 @@ from hypothesis import given, strategies as st
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_policy import SEED_POLICY
-from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import (
@@ -24,6 +23,8 @@ from oracle.systems.crynux.selection_weight import (
     weight_of,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
+from oracle.systems.waiting import QueueGroup, capacity_for
+from tests.support.document.crynux_queue import TaskQueue
 from tests.support.histories import History, folded, node, task
 
 CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}

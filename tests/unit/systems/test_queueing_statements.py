@@ -22,13 +22,13 @@ from oracle.domain.state.task import Task
 from oracle.systems.assignment import queue_of
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import SEED_POLICY
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.predownload import predownloads
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
+from oracle.systems.waiting import is_waiting
 from tests.support.histories import History, folded, node, task
 from tests.support.txmgr.dispatch_office import settings
 from tests.support.vectors import the_vector

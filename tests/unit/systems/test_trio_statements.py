@@ -15,9 +15,9 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.task import Task
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY, LegacyPolicy
-from oracle.systems.legacy.legacy_queue import LegacyQueue
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.registry import rule_set
+from tests.support.document.legacy_queue import LegacyQueue
 from tests.support.histories import History, folded, task
 
 CARDS = {"4090": 24, "4080": 16, "3080": 16, "3070": 12}

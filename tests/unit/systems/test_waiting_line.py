@@ -13,8 +13,8 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import GroupKey
 from oracle.domain.state.task import Ending, Task
-from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.legacy.trio_line import trios_of
+from oracle.systems.waiting import is_waiting
 from oracle.systems.waiting_line import InLine, LineUp, WaitingTasks, in_turn, line_of
 from tests.support.histories import group, node, task
 from tests.unit.systems.crynux.making import a_task

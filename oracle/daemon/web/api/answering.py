@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from oracle.daemon.web.answer_cache import AnswerCache, Flights, Made
 from oracle.daemon.web.api.problems import problem, problem_of
 from oracle.errors import OracleError
-from oracle.queries.api.answers import Answer
+from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiLook, ApiSource, looking
 from oracle.telemetry.logging_setup import is_power_of_two
 

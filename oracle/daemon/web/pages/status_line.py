@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from oracle.domain.health import Condition, HealthReport, Severity
-from oracle.queries.api.answers import AsOf
+from oracle.queries.answers import AsOf
 from oracle.queries.api.source import ApiLook
 from oracle.queries.text.human_numbers import blocks
 

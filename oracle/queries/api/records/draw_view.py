@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from oracle.domain.ids import TaskKey
-from oracle.queries.api.answers import AddressText, Answer, ApiModel, HashText
+from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiLook, NotKnownError
 from oracle.store.state.draw_repository import StoredDraw
 

@@ -20,7 +20,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import ZERO_HASH, GroupKey, Hash, TaskKey
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
-from oracle.queries.api.answers import AddressText, Answer, ApiModel, HashText, IntegerText
+from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, IntegerText
 from oracle.queries.api.source import ApiLook, ApiSource, NotKnownError, looking
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, Drawing

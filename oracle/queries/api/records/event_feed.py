@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import Field
 from typing_extensions import override
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import (
     MembershipChange,
@@ -22,7 +22,7 @@ from oracle.domain.fold.working_set import (
 )
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.queries.api.answers import AddressText, ApiModel
+from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_course import excluded_until
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.text.human_numbers import counted
@@ -47,8 +47,6 @@ ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
 _MOST_CHANGES = 5_000
 _MOST_ROUNDS = 500
 _MOST_HALTS = 1_000
-# What has no place on the chain comes first of its second.
-_NOWHERE = Position(-1, -1, -1)
 
 
 class FeedEvent(ApiModel):
@@ -241,7 +239,8 @@ def _healed(
             continue
         text = "recovered: it can be given tasks again"
         yield (
-            _NOWHERE,
+            # What has no place on the chain comes first of its second.
+            BEFORE_EVERYTHING,
             FeedEvent(kind="recovered", time=until, block=None, node=change.node, text=text),
         )
 

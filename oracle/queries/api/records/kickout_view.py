@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pydantic import Field
 
 from oracle.domain.ids import Address, Hash
-from oracle.queries.api.answers import AddressText, Answer, ApiModel, LogPlace
+from oracle.queries.answers import AddressText, Answer, ApiModel, LogPlace
 from oracle.queries.api.node_view import ProposedKickout, proposal
 from oracle.queries.api.source import ApiLook, NotKnownError
 

@@ -10,7 +10,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
-from oracle.queries.api.answers import AddressText, Answer, ApiModel, HashText, LogPlace
+from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogPlace
 from oracle.queries.api.node_list import fraction_of_lane
 from oracle.queries.api.records.draw_view import DrawEntry, draw_entries
 from oracle.queries.api.source import ApiLook

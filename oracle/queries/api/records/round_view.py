@@ -4,7 +4,7 @@ from pydantic import Field
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD, NEVER_REPORTED, lanes_of
-from oracle.queries.api.answers import (
+from oracle.queries.answers import (
     AddressText,
     Answer,
     ApiModel,

@@ -6,7 +6,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.state.group import GroupResult
 from oracle.domain.state.task import Task
-from oracle.queries.api.answers import (
+from oracle.queries.answers import (
     AddressText,
     Answer,
     ApiModel,

@@ -10,10 +10,11 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Ending, Task
 from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY
-from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for, is_waiting
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
+from oracle.systems.waiting import QueueGroup, capacity_for, is_waiting
 from tests.support import histories
+from tests.support.document.crynux_queue import TaskQueue
 from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import a_row, quick, requests
 

@@ -8,9 +8,10 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for, is_waiting
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.waiting import QueueGroup, capacity_for, is_waiting
+from tests.support.document.crynux_queue import TaskQueue
 from tests.support.vectors import the_vector
 from tests.unit.systems.crynux.making import a_node, a_task
 

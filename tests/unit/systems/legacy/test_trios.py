@@ -12,9 +12,9 @@ from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
 from oracle.systems.legacy.grading import card_group_of
-from oracle.systems.legacy.legacy_queue import LegacyQueue
-from oracle.systems.legacy.trio_line import as_one_task, never_startable, trios_of
+from oracle.systems.legacy.trio_line import never_startable, trios_of
 from oracle.systems.pocket.follower import PocketFollower
+from tests.support.document.legacy_queue import LegacyQueue, as_one_task
 from tests.support.histories import node
 from tests.support.txmgr.dispatch_office import PRICING, settings
 from tests.support.vectors import the_vector

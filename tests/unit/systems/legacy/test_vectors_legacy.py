@@ -19,7 +19,7 @@ from oracle.domain.scoring.legacy_factors import (
     speed_of,
 )
 from oracle.domain.state.task import Run
-from oracle.systems.legacy.legacy_queue import LegacyQueue
+from tests.support.document.legacy_queue import LegacyQueue
 from tests.support.histories import History, folded, node, task
 from tests.support.vectors import Vector, the_vector, vectors_of
 from tests.unit.systems.legacy.networks import (

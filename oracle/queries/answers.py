@@ -1,12 +1,14 @@
-"""What every answer of `/v1` has in common: its block, and how numbers are written.
+"""What all answers have in common: their block, and how numbers are written.
 
-Answers are pydantic models, so that the schema that is published is the one that is kept
-(docs/reference/read-api.md#conventions). Times are unix seconds, amounts and fractions text.
+`/v1` and `--json` print the same pydantic models, so that the published schema is the one that is
+kept (docs/reference/read-api.md#conventions). Times are unix seconds, amounts and fractions text.
 """
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from oracle.domain.fixed_point import decimal_text
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
@@ -22,6 +24,23 @@ FractionText = Annotated[
 ]
 # A whole number that JavaScript would lose digits of: wei, weights, sums.
 IntegerText = Annotated[str, Field(pattern="^[0-9]+$", examples=["1000000000000000000"])]
+# The same two as numbers: text in JSON alone, so that tables and pages can count with them.
+FixedPoint = Annotated[
+    int,
+    PlainSerializer(decimal_text, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^[0-9]+\.[0-9]{18}$",
+            "examples": ["0.581000000000000000"],
+        }
+    ),
+]
+Integer = Annotated[
+    int,
+    PlainSerializer(str, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]+$", "examples": ["1000000000000000000"]}),
+]
 
 
 class ApiModel(BaseModel):

@@ -1,7 +1,6 @@
-"""Tasks that wait for a node: groups, order, what a freed node takes, who is dropped.
+"""The queue of docs/reference/sources.md#crynux-dispatching, built as its figure draws it.
 
-docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
-Pure: what waits is added and taken away by the caller.
+Tasks wait in groups by VRAM and card; a freed node takes the best head of its groups.
 """
 
 from bisect import bisect_left, insort
@@ -11,23 +10,14 @@ from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import misfit, requirement_of
 from oracle.systems.crynux.selection_weight import Weighting
-
-# A task never seen being created came before all others.
-_LONG_AGO = Position(-1, -1, -1)
-
-
-class QueueGroup(NamedTuple):
-    """A group of the queue: the VRAM in GB that its tasks ask for, and the card; None: Any."""
-
-    vram: int
-    gpu: str | None
+from oracle.systems.waiting import QueueGroup, group_of
 
 
 class QueuedTask(NamedTuple):
@@ -43,29 +33,6 @@ class QueuedTask(NamedTuple):
     def value(self) -> Fraction:
         """Return the task's value in wei a second, exactly."""
         return -self.rank
-
-
-def is_waiting(task: Task) -> bool:
-    """Tell whether a task was created, and has neither started nor ended."""
-    idle = task.started_at is None and not task.runs
-    return task.created_at is not None and idle and task.ending is None
-
-
-def group_of(task: Task) -> QueueGroup:
-    """Return the group that a task waits in."""
-    wanted = requirement_of(task)
-    return QueueGroup(wanted.vram, wanted.gpu)
-
-
-def capacity_for(members: int, alpha: Fraction) -> int:
-    """Return the queue's largest size, floor(alpha*members), at least 1.
-
-    Raises:
-        ValueError: alpha is not above 0.
-    """
-    if alpha <= 0:
-        raise ValueError("alpha: must be above 0")
-    return max(1, members * alpha.numerator // alpha.denominator)
 
 
 class TaskQueue:
@@ -87,7 +54,7 @@ class TaskQueue:
     def add(self, task: Task) -> None:
         """Put a task into its group; one that is there already is put anew."""
         self.discard(task.key)
-        created = task.created_at or _LONG_AGO
+        created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self.pricing.value_of(task), created, task.key, task)
         self._entries[task.key] = entry
         insort(self._groups.setdefault(group_of(task), []), entry, key=_order)

@@ -1,42 +1,71 @@
-"""Tasks that wait for three nodes: their groups, and which a freed node brings.
+"""The queue of docs/reference/sources.md#crynux-dispatching-of-2024, built as its figure draws it.
 
-Pure: what waits is added and taken away by the caller.
-See docs/reference/sources.md#crynux-dispatching-of-2024.
+Tasks wait for three nodes; a freed node is combined with two others.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import merge
 from itertools import islice
-from typing import NamedTuple
 
-from oracle.domain.blocks import Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import QueuedTask
 from oracle.systems.crynux.requirements import requirement_of
-from oracle.systems.legacy.grading import TRIO, is_gpt
+from oracle.systems.legacy.grading import TRIO, CardGroup, card_group_of
 from oracle.systems.legacy.legacy_eligibility import misfit_of
-from oracle.systems.legacy.trio_selection import Combination, combinations
+from oracle.systems.legacy.trio_line import TaskGroup, group_of
+from oracle.systems.waiting_line import InLine
 from oracle.systems.weighted_draw import draw
-
-# A task never seen being created came before all others.
-_LONG_AGO = Position(-1, -1, -1)
+from tests.support.document.crynux_queue import QueuedTask
 
 
-class TaskGroup(NamedTuple):
-    """A group of the queue: GPT tasks or any others, by the VRAM in GB that they ask for."""
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A freed node with any two of its `partners`, by address.
 
-    gpt: bool
+    `vram`: what all three have at least, in GB. `card`: the card of all three, None where only
+    the video memory was looked at.
+    """
+
+    freed: Node
+    partners: Sequence[Node]
     vram: int
+    card: CardGroup | None
 
-    @property
-    def text(self) -> str:
-        """Return it as the figure has it: `GPT/24GB`."""
-        return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
+
+def combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
+    """Return the same-card trio of a freed node, and that with the largest minimum of VRAM.
+
+    Neither where too few nodes are available. Partners that do equally well all stand in it: who
+    of them runs the task is drawn. Of a node whose video memory nobody said it counts as 0.
+    """
+    others = [node for node in available if node.address != freed.address]
+    others.sort(key=lambda node: node.address)
+    found = [_of_one_card(freed, others), _of_largest_vram(freed, others)]
+    return [each for each in found if each is not None]
+
+
+def _of_one_card(freed: Node, others: Sequence[Node]) -> Combination | None:
+    card = card_group_of(freed)
+    same = [node for node in others if card is not None and card_group_of(node) == card]
+    return Combination(freed, same, freed.gpu_vram or 0, card) if _has_three_nodes(same) else None
+
+
+def _of_largest_vram(freed: Node, others: Sequence[Node]) -> Combination | None:
+    if not _has_three_nodes(others):
+        return None
+    largest = sorted((node.gpu_vram or 0 for node in others), reverse=True)
+    least = min(freed.gpu_vram or 0, largest[TRIO - 2])
+    partners = [node for node in others if (node.gpu_vram or 0) >= least]
+    return Combination(freed, partners, least, None)
+
+
+def _has_three_nodes(partners: Sequence[Node]) -> bool:
+    return len(partners) >= TRIO - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +93,13 @@ class TrioTask:
         return [self.combination.freed.address, *(each.node for each in drawn)]
 
 
-def group_of(task: Task) -> TaskGroup:
-    """Return the group that a task waits in."""
-    return TaskGroup(is_gpt(task), requirement_of(task).vram)
+def as_one_task(trio: InLine) -> Task:
+    """Return a group of three as the legacy queue counts it: one task, of all its fees.
+
+    It is as old as its last task.
+    """
+    fee = sum(task.fee or 0 for task in trio.tasks)
+    return replace(trio.task, fee=fee, created_at=trio.tasks[-1].created_at)
 
 
 class LegacyQueue:
@@ -87,7 +120,7 @@ class LegacyQueue:
     def add(self, task: Task) -> None:
         """Put a task into its group; one that is there already is put anew."""
         self.discard(task.key)
-        created = task.created_at or _LONG_AGO
+        created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self._value_of(task), created, task.key, task)
         self._entries[task.key] = entry
         insort(self._groups.setdefault(group_of(task), []), entry, key=_order)

@@ -1,0 +1,88 @@
+"""The answer about the queue: what waits, who goes next, and what a freed node takes."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText
+from oracle.queries.selection.task_models import SnapshotTime, TaskRequirements
+
+
+class QueueGroupName(ApiModel):
+    """A group of the queue, by what its tasks ask for."""
+
+    vram: int = Field(description="In GB.")
+    gpu: str | None = Field(description="The required card; null: any.")
+    kind: Literal["gpt", "sd"] | None = Field(description="Of the legacy system alone.")
+
+
+class QueuePosition(ApiModel):
+    """Where a task was created."""
+
+    block: int
+    log: int
+
+
+class QueueEntry(TaskRequirements):
+    """A task in line, or a legacy group of three under its first task."""
+
+    queue_group: QueueGroupName
+    tasks: list[HashText] = Field(description="All that start together, the oldest first.")
+    created: QueuePosition = Field(description="Of the last of `tasks`.")
+    queued: bool = Field(description="Whether the chain was told that no node was found.")
+    estimated_seconds: FixedPoint
+    value: FixedPoint = Field(description="In wei a second, of all `tasks`.")
+    drawn: list[AddressText] = Field(description="Who is about to start it; empty: nobody yet.")
+
+
+class QueueDownload(ApiModel):
+    """A request to download a model that has not been answered."""
+
+    node: AddressText
+    model: str
+    state: str = Field(description="`planned` by the daemon, or `open` on chain.")
+    until: int | None = Field(description="Unix seconds; null: not on chain yet.")
+
+
+class QueueCapacity(ApiModel):
+    """How many entries may wait, and what leaves when one more comes that is worth more."""
+
+    members: int
+    max_tasks: int = Field(description="floor(alpha * members), at least 1.")
+    dropped_next: list[HashText] = Field(description="The least valuable first; groups whole.")
+
+
+class QueueHead(ApiModel):
+    """The best entry of a queue group that a node can run, else the group's first."""
+
+    queue_group: QueueGroupName
+    task: HashText
+    value: FixedPoint = Field(description="In wei a second.")
+    why_not: str | None = Field(description="null: the node takes it.", examples=["less_valuable"])
+    gpu: str | None = Field(description="The card that all nodes of a group of three must have.")
+    partners: list[AddressText] | None = Field(
+        description="Of whom two run a group of three with the node; null: it runs the task alone."
+    )
+
+
+class QueueOffer(ApiModel):
+    """What a node would take if its task, if it has one, ended now."""
+
+    node: AddressText
+    why_not: str | None = Field(description="Why it gets nothing at all.", examples=["paused"])
+    takes: HashText | None
+    heads: list[QueueHead] = Field(description="One for each queue group, by value.")
+
+
+class QueueAnswer(ApiModel):
+    """What `queue` answers; `entries` in the order in which the daemon serves them."""
+
+    as_of: SnapshotTime
+    waiting: int = Field(description="How many entries there are.")
+    entries: list[QueueEntry]
+    left_out: list[HashText] = Field(
+        description="Tasks whose group is not complete, or can start no more."
+    )
+    downloads: list[QueueDownload]
+    capacity: QueueCapacity | None = Field(description="null: no alpha is set.")
+    offer: QueueOffer | None = Field(description="null: no node was asked about.")

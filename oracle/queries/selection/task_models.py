@@ -1,0 +1,43 @@
+"""What a task asks for, as `queue` and `select` answer it."""
+
+from pydantic import Field
+
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.state.task import Task
+from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
+
+
+class SnapshotTime(ApiModel):
+    """The block and the time that an answer speaks of."""
+
+    block: int | None = Field(description="null: no event is known yet.", examples=[293])
+    time: int = Field(description="Unix seconds.", examples=[1_800_003_580])
+
+
+class TaskRequirements(ApiModel):
+    """A task and what it asks for; null: its creator did not say."""
+
+    task: HashText
+    creator: AddressText | None
+    fee: Integer | None = Field(description="In wei.")
+    min_vram: int | None = Field(description="In GB.")
+    required_gpu: str | None
+    required_gpu_vram: int | None = Field(description="In GB.")
+    models: tuple[str, ...]
+    version: tuple[int, int, int] | None
+    size: int | None
+    kind: TaskKind | None
+    timeout: int | None = Field(description="Its limit, in seconds.")
+    group: HashText | None = Field(description="The tasks of one validation.")
+
+
+def snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
+    """Return the block and the time of a snapshot."""
+    return SnapshotTime(block=snapshot.block, time=snapshot.time)
+
+
+def requirements_of(task: Task) -> TaskRequirements:
+    """Return a task with what it asks for."""
+    names = TaskRequirements.model_fields.keys() - {"task"}
+    return TaskRequirements(task=task.key, **{name: getattr(task, name) for name in names})

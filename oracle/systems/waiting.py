@@ -1,0 +1,40 @@
+"""Which tasks wait for a node, in which group of the queue, and how many may wait.
+
+docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.requirements import requirement_of
+
+
+class QueueGroup(NamedTuple):
+    """A group of the queue: the VRAM in GB that its tasks ask for, and the card; None: Any."""
+
+    vram: int
+    gpu: str | None
+
+
+def is_waiting(task: Task) -> bool:
+    """Return whether a task was created, and has neither started nor ended."""
+    idle = task.started_at is None and not task.runs
+    return task.created_at is not None and idle and task.ending is None
+
+
+def group_of(task: Task) -> QueueGroup:
+    """Return the group that a task waits in."""
+    wanted = requirement_of(task)
+    return QueueGroup(wanted.vram, wanted.gpu)
+
+
+def capacity_for(members: int, alpha: Fraction) -> int:
+    """Return the queue's largest size, floor(alpha*members), at least 1.
+
+    Raises:
+        ValueError: alpha is not above 0.
+    """
+    if alpha <= 0:
+        raise ValueError("alpha: must be above 0")
+    return max(1, members * alpha.numerator // alpha.denominator)

@@ -1,0 +1,154 @@
+"""What `queue --node` offers is what the dispatcher's planner draws for the node."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.dispatch.drawer import BlockDrawer
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.queries.selection.network_snapshot import NetworkSnapshot
+from oracle.queries.selection.queue_view import QueueQuery, queue_answer
+from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketPolicy
+from oracle.systems.registry import policy_named
+from tests.support.examples import examples
+from tests.support.histories import group, node
+from tests.support.office import RULES
+from tests.support.txmgr.dispatch_office import PRICING, settings
+from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES, member, wanted
+
+CARDS = [("T4", 16), ("RTX 4090", 24), (None, None)]
+MODELS = [(), ("base:a",)]
+
+nodes_st = st.fixed_dictionaries(
+    {
+        "card": st.sampled_from(CARDS),
+        "models": st.sampled_from(MODELS),
+        "paused": st.sampled_from([False, False, False, True]),
+        "stake": st.sampled_from([None, 0, 5]),
+    }
+)
+orders_st = st.fixed_dictionaries(
+    {
+        "fee": st.integers(1, 4),
+        "min_vram": st.sampled_from([None, 16, 24]),
+        "required_gpu": st.sampled_from([None, None, "T4"]),
+        "models": st.sampled_from(MODELS),
+        "kind": st.sampled_from(TaskKind),
+        # Tasks of its group that are created, of the three that it is to have; 0: in no group.
+        "created": st.sampled_from([0, 0, 2, 3]),
+    }
+)
+
+
+class SceneView:
+    """Satisfies `NetworkView`: nodes and tasks of one moment."""
+
+    def __init__(self, policy: Any, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
+        self.policy, self.nodes, self.tasks = policy, list(nodes), tasks
+
+    def waiting(self) -> Sequence[Task]:
+        return [task for task in self.tasks if task.node is None]
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        return [task for task in self.tasks if task.group in groups]
+
+    def changed_tasks(self) -> Sequence[Task]:
+        return self.tasks
+
+    def changed_since(self, _: int | None) -> Iterable[Node]:
+        return self.nodes
+
+    def remembered(self, _: int) -> PocketFollower:
+        assert isinstance(self.policy, PocketPolicy)
+        return self.policy.follow()
+
+
+def block(number: int) -> BlockRef:
+    digest = Hash("0x" + sha256(f"{number}".encode()).hexdigest())
+    return BlockRef(number, digest, Hash(f"0x{0:064x}"), 0)
+
+
+def made_node(name: str, asked: Mapping[str, Any]) -> Node:
+    model, vram = asked["card"]
+    return member(
+        name,
+        gpu_name=model,
+        gpu_vram=vram,
+        models=set(asked["models"]),
+        paused=asked["paused"],
+        stake=asked["stake"],
+    )
+
+
+def made_tasks(number: int, order: Mapping[str, Any]) -> list[Task]:
+    """A task by itself, or so many of a group of three; the first of a pair has started."""
+    size = order["created"]
+    values = {key: value for key, value in order.items() if key not in {"created", "kind"}}
+    if size:
+        values |= {"group": group(f"g{number}"), "group_size": 3}
+    tasks = [
+        wanted(f"{number}.{place}", **values, created_at=Position(number + 1, 0, place))
+        for place in range(size or 1)
+    ]
+    for task in tasks:
+        task.kind = order["kind"]
+    return tasks
+
+
+def next_draws(
+    policy: str, view: SceneView, drawn: Mapping[TaskKey, Address]
+) -> tuple[Mapping[TaskKey, Address], set[TaskKey]]:
+    """Return the draws that stand after one block more, and the tasks just drawn for."""
+    rules = LEGACY_RULES if policy == "legacy" else RULES
+    drawer = BlockDrawer(settings(policy=policy, rules=rules))
+    drawer.resume(view, block(1), drawn)
+    turn = drawer.turn(view, block(2))
+    return turn.plan.active, {drawing.task for drawing in turn.drawn}
+
+
+@pytest.mark.parametrize("name", ["seed", "legacy", "article", "portal_api_head"])
+@examples(60)
+@given(st.data())
+def test_offer_is_what_the_planner_draws_for_the_freed_node(name: str, data: st.DataObject):
+    policy = policy_named(name)
+    others = [
+        made_node(f"o{n}", asked)
+        for n, asked in enumerate(data.draw(st.lists(nodes_st, max_size=4)))
+    ]
+    orders = data.draw(st.lists(orders_st, max_size=6))
+    tasks = [task for n, order in enumerate(orders) for task in made_tasks(n, order)]
+    # First the others are drawn for whatever they can run.
+    drawn: Mapping[TaskKey, Address] = {}
+    fresh: set[TaskKey] = {TaskKey("")}
+    while fresh:
+        drawn, fresh = next_draws(name, SceneView(policy, others, tasks), drawn)
+    # Then one more node is freed: it takes what they left, in a trio with some of them.
+    freed = made_node("freed", data.draw(nodes_st))
+    nodes = [freed, *others]
+    view = SceneView(policy, nodes, tasks)
+    _, taken = next_draws(name, view, drawn)
+    freed.running = 1
+    snapshot = NetworkSnapshot(
+        rules=LEGACY_RULES if name == "legacy" else RULES,
+        block=1,
+        time=0,
+        nodes={each.address: each for each in nodes},
+        waiting=list(view.waiting()),
+        given={},
+        drawn=drawn,
+        fellows=[task for task in tasks if task.group is not None],
+    )
+    answer = queue_answer(snapshot, QueueQuery(policy, PRICING, node=node("freed")))
+
+    assert answer.offer is not None
+    entries = {entry.task: entry for entry in answer.entries}
+    offered = set[str]() if answer.offer.takes is None else {*entries[answer.offer.takes].tasks}
+    assert offered == taken
