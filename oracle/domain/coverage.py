@@ -101,7 +101,7 @@ class Covered:
 
 
 def subtract_coverage(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
-    """Yield what is left of `old` where `covered` does not stand."""
+    """Yield the parts of `old` that `covered` does not overlap."""
     for each in old:
         if each.first < covered.first:
             yield replace(each, last=min(each.last, covered.first - 1))
@@ -110,7 +110,7 @@ def subtract_coverage(old: Iterable[Covered], covered: Covered) -> Iterator[Cove
 
 
 def merge_neighbours(ascending: Iterable[Covered]) -> Iterator[Covered]:
-    """Make one of neighbours that are alike; it was audited when the last of them was."""
+    """Yield the intervals, neighbours of the same kind merged; the newest audit time counts."""
     waiting: Covered | None = None
     for each in ascending:
         if waiting is not None and _kind(each) == _kind(waiting):

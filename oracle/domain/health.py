@@ -131,7 +131,7 @@ class HealthFinding(NamedTuple):
     detail: str
 
     def text(self) -> str:
-        """Write the finding in a line for the operator."""
+        """Return the finding in a line for the operator."""
         return f"{self.condition.label}: {self.detail}"
 
 
@@ -146,7 +146,7 @@ class HealthReport(NamedTuple):
         return cls(tuple(dict.fromkeys(findings)))
 
     def merge(self, more: Iterable[HealthFinding]) -> "HealthReport":
-        """Return the health with findings of conditions that it has not found itself."""
+        """Return the health with `more` added, but for conditions that it already has."""
         held = set(self.conditions)
         return HealthReport.of(
             [*self.findings, *(one for one in more if one.condition not in held)]
@@ -166,16 +166,16 @@ class HealthReport(NamedTuple):
 
     @property
     def worst_condition(self) -> Condition | None:
-        """The first condition of the worst severity; None: nothing is wrong."""
+        """The first condition of the worst severity, or None if nothing is wrong."""
         return max(self.conditions, key=lambda one: one.severity, default=None)
 
     def text(self) -> str:
-        """Write the health in a line."""
+        """Return the health in a line."""
         labels = ", ".join(one.label for one in self.conditions)
         return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
 
     def to_dict(self) -> dict[str, object]:
-        """Return the health for programs."""
+        """Return the health as programs read it."""
         return {
             "word": self.severity.name.lower(),
             "conditions": [one.key for one in self.conditions],

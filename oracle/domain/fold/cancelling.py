@@ -20,7 +20,7 @@ from oracle.domain.state.task import Run, Task
 
 
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
-    """A node's part ends; or, where no node is named, a task that nobody has started."""
+    """End the named node's run or, if no node is named, a task that nobody has started."""
     known = ledger.tasks.get(event.task)
     breach = _cancellation_breach(known, event)
     if breach is not None:

@@ -135,7 +135,7 @@ class Fold:
             group_validation.score_closed_groups(self.ledger)
 
     def drain(self) -> Changes:
-        """Hand out what has to be written down since the last drain.
+        """Return the changes since the last call, and start a new collection.
 
         The rows in it are the ledger's own: write them before folding on.
         """

@@ -33,7 +33,7 @@ from oracle.domain.state.task import Ending, Task
 
 
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
-    """The chain names the members of a group: it closes here, where the rules say so."""
+    """Close a group whose members the chain names, if the rules close groups by that event."""
     if len(set(event.tasks)) != len(event.tasks):
         ledger.anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
@@ -41,7 +41,7 @@ def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
 
 
 def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
-    """A task is created with a group that has to be closed by counting."""
+    """Add a created task to its group, which closes when its members are counted."""
     if event.group is None:
         return
     known = ledger.groups.get(event.group)
@@ -51,7 +51,7 @@ def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
 
 
 def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
-    """A task has ended: its group closes when enough members exist and all have ended."""
+    """Close the group of an ended task if it is full and all its members have ended."""
     group = None if task.group is None else ledger.groups.get(task.group)
     if group is None or group.closed or len(group.tasks) < ledger.rules.group_size:
         return
@@ -106,7 +106,7 @@ def score_closed_groups(ledger: WorkingSet) -> None:
 
 
 def _possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
-    """Yield tasks that may be members: they have neither a rank nor a score in the group."""
+    """Yield the tasks that may be members of the group: they have neither a rank nor a score."""
     for key in closing.possible:
         task = ledger.tasks.get(key)
         if task is not None and key not in closing.tasks and task.scored_in is None:
@@ -164,7 +164,7 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
 
 
 def _is_counted(task: Task, member: GroupMember, rules: Rules) -> bool:
-    """Tell whether a score enters the pool; every one does, unless the rules spare aborts."""
+    """Return whether a score enters the pool: every score does, unless the rules spare aborts."""
     if member.rank is not None or not rules.pool_zero_only_on_timeout:
         return True
     return task.ending is Ending.TIMED_OUT

@@ -44,7 +44,7 @@ from oracle.domain.state.node import (
 
 
 def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
-    """A node joins or re-joins; what it says about itself is noted.
+    """Make the node a member, and record its description.
 
     See docs/reference/scoring-rules.md#coming-back.
     """
@@ -72,7 +72,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 
 
 def _restore_pool(node: Node, time: int, rules: Rules) -> None:
-    """Decide what pool a node comes back with."""
+    """Set the pool that a node rejoins with."""
     pool, prior = node.pool, node.prior
     if rules.rejoin_floor is not None and mean_of(pool, prior, rules) < rules.rejoin_floor:
         pool, prior = b"", rules.rejoin_floor
@@ -87,7 +87,7 @@ def _restore_pool(node: Node, time: int, rules: Rules) -> None:
 
 
 def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
-    """H is 1 from now on."""
+    """Set the node's H to 1, and record the change."""
     before = healed_reliability(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
         node.address, event.at, event.time, ReliabilityCause.JOINED, None, before, UNIT
@@ -97,7 +97,7 @@ def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> Non
 
 
 def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
-    """What changed about a node, a member or not."""
+    """Record a node's new description, whether it is a member or not."""
     _set_description(ledger.node(event.node, event.time), event)
 
 
@@ -109,14 +109,14 @@ def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
 
 
 def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
-    """The node has one more model on disk."""
+    """Add a model to those that the node has on disk."""
     node = ledger.node(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
 
 
 def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
-    """The node was asked to download a model; what was asked a day ago is forgotten."""
+    """Record that the node was asked for a download, and drop requests of more than a day ago."""
     node = ledger.node(event.node, event.time)
     since = event.time - REMEMBERED_SECONDS
     recent = [each for each in node.downloads if each.asked_at > since]
@@ -124,12 +124,12 @@ def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> No
 
 
 def apply_node_paused(ledger: WorkingSet, event: NodePaused) -> None:
-    """A member asks for no more tasks."""
+    """Mark a member as paused: it asks for no more tasks."""
     _set_paused(ledger, event, paused=True)
 
 
 def apply_node_resumed(ledger: WorkingSet, event: NodeResumed) -> None:
-    """A paused member is back."""
+    """Mark a paused member as active."""
     _set_paused(ledger, event, paused=False)
 
 
@@ -151,7 +151,7 @@ def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: 
 
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
-    """A member wants to pause or to quit, and does so when it runs no task."""
+    """Record that a member wants to pause or quit; it takes effect once it runs no task."""
     request = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
     breach = leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:
@@ -168,7 +168,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 
 
 def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """The node has answered, and runs one task less; a member or not."""
+    """Record that the node, a member or not, has answered and runs one task less."""
     node = ledger.node(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
@@ -176,7 +176,7 @@ def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) 
 
 
 def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """Do what a node has asked for: it runs no task any more."""
+    """Pause the node or end its membership, as it asked to while it ran tasks."""
     node = ledger.node(address, time)
     request, node.pending = node.pending, None
     if request is Pending.PAUSE:
@@ -210,7 +210,7 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
 
 
 def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
-    """Tell whether a quit took effect in this very transaction, because a task ended."""
+    """Return whether a quit took effect in this very transaction, because a task ended."""
     return ledger.just_quit.get(event.node) == (event.at.block, event.at.tx)
 
 

@@ -61,14 +61,14 @@ class Breach(StrEnum):
 
 
 def membership_breach(node: Node | None) -> Breach | None:
-    """A member may quit, be slashed or be kicked out; nobody else may."""
+    """Return the breach of a node that is no member and leaves, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     return None
 
 
 def leave_request_breach(node: Node | None, request: Pending) -> Breach | None:
-    """A member may ask for a pause unless it has one, and for its end unless that is coming."""
+    """Return the breach of a repeated request to leave, or of one by a non-member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     if node.pending is Pending.QUIT:
@@ -78,21 +78,21 @@ def leave_request_breach(node: Node | None, request: Pending) -> Breach | None:
 
 
 def creation_breach(task: Task) -> Breach | None:
-    """Created at most once."""
+    """Return the breach of a second or late creation, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.created_at is None else Breach.CREATED_TWICE
 
 
 def queueing_breach(task: Task) -> Breach | None:
-    """Queued any number of times before its start."""
+    """Return the breach of a queueing after the start or the end, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.started_at is None and not task.runs else Breach.QUEUED_AFTER_START
 
 
 def start_breach(task: Task, event: TaskStarted) -> Breach | None:
-    """Started once; in a commit/disclose network once in each round, by different nodes."""
+    """Return the breach of a second start, in a round or by a node, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     if task.node is not None:
@@ -106,7 +106,7 @@ def start_breach(task: Task, event: TaskStarted) -> Breach | None:
 
 
 def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
-    """Submitted or error reported once after the start, by the node that runs it.
+    """Return the breach of a repeated result, or of one by another node, else None.
 
     In networks that reveal, what was submitted may turn out to be an error report.
     """
@@ -118,7 +118,7 @@ def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -
 
 
 def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | None:
-    """Disclosed once after the submission, where it was no error report."""
+    """Return the breach of a disclosure without a submission or after another, else None."""
     breach = _node_breach(task, event)
     if breach is not None or task is None:
         return breach
@@ -128,7 +128,7 @@ def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | Non
 
 
 def fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
-    """Paid once, to the node that ran it, before its end."""
+    """Return the breach of a second payment, or of one to a node that ran nothing, else None."""
     breach = _node_breach(task, event)
     if breach is not None or task is None:
         return breach
@@ -152,7 +152,7 @@ def _node_breach(
 
 
 def validation_breach(task: Task | None) -> Breach | None:
-    """Validated at most once, after the submission or the error report."""
+    """Return the breach of a second validation, or of one without a result, else None."""
     if task is None:
         return Breach.VALIDATED_WITHOUT_RESULT
     if task.ending is not None:
@@ -166,7 +166,7 @@ def validation_breach(task: Task | None) -> Breach | None:
 
 
 def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
-    """One terminal; aborted is any task, seen or not, the other ends are of started ones."""
+    """Return the breach of a second end, or of one before the start that is no abort, or None."""
     if task is None:
         return None if isinstance(event, TaskAborted) else Breach.NOT_STARTED
     if task.ending is not None:
@@ -177,7 +177,7 @@ def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
 
 
 def last_status_of(task: Task) -> LastStatus:
-    """Return how far a task has come by our record."""
+    """Return how far a task has come by the daemon's own record."""
     if task.validated:
         return LastStatus.VALIDATED
     if task.stopped_at is not None:
@@ -188,5 +188,5 @@ def last_status_of(task: Task) -> LastStatus:
 
 
 def is_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
-    """Tell whether a terminal claims another last status than our record has."""
+    """Return whether a terminal event claims another last status than the record has."""
     return event.last_status is not None and event.last_status is not last_status_of(task)

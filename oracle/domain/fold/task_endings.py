@@ -42,7 +42,7 @@ _CAUSES = {
 
 
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
-    """A task ends, or one node's part in it."""
+    """End a task, or one node's run of it."""
     known = ledger.tasks.get(event.task)
     breach = ending_breach(known, event)
     if breach is not None:
@@ -62,7 +62,7 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
 
 
 def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
-    """What a terminal says about node and status is information; our record is used."""
+    """Record what a terminal event claims otherwise than the record; the record is used."""
     if event.node is not None and event.node != task.node:
         ledger.anomaly(event, Breach.NODE_DIFFERS)
     if isinstance(event, TaskAborted | TaskTimedOut) and is_status_mismatch(task, event):
@@ -78,7 +78,7 @@ def _set_ending(event: Terminal, task: Task) -> None:
 
 
 def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
-    """End the named node's part, or every part that is still open."""
+    """End the named node's run, or every run that is still open."""
     ending = task_runs.open_runs(known, event.node)
     if not ending:
         breach = task_runs.no_open_run_breach(known, event.node)
@@ -97,7 +97,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
 
 
 def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
-    """The node runs one task less, unless it was free before; its H answers for the end."""
+    """Take the task off the node, unless it was released before, and update its H."""
     node = ledger.node(address, event.time)
     if not task.freed:
         node.running -= 1
@@ -125,7 +125,7 @@ def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> 
 def _update_reliability(
     ledger: WorkingSet, event: Terminal, node: Node, cause: ReliabilityCause
 ) -> None:
-    """Bring the end into the node's H."""
+    """Raise or lower the node's H, and record the change."""
     rules = ledger.rules
     penalty = cause is ReliabilityCause.TIMED_OUT
     before = healed_reliability(node.base, node.since, event.time, rules)

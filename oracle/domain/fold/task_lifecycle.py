@@ -26,7 +26,7 @@ from oracle.domain.scoring.reliability import healed_reliability
 
 
 def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
-    """A task is there, with what its creator asks for."""
+    """Record a new task with what its creator asks for."""
     known = ledger.tasks.get(event.task)
     breach = None if known is None else creation_breach(known)
     if breach is not None:
@@ -51,7 +51,7 @@ def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
 
 
 def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
-    """No node was free."""
+    """Record that no node was free for the task."""
     known = ledger.tasks.get(event.task)
     breach = None if known is None else queueing_breach(known)
     if breach is not None:
@@ -61,7 +61,7 @@ def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
 
 
 def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
-    """A node has the task; its execution clock starts."""
+    """Record which node runs the task, and when its execution clock started."""
     known = ledger.tasks.get(event.task)
     breach = None if known is None else start_breach(known, event)
     if breach is not None:
@@ -83,14 +83,14 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
 
 
 def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
-    """A node that has healed past the exit is no longer remembered as excluded."""
+    """Clear the exclusion of a node whose H has healed past the exit threshold."""
     node = ledger.node(event.node, event.time)
     reliability = healed_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
 
 
 def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
-    """The result is in; the execution clock stops."""
+    """Record the submission, which stops the execution clock."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
         ledger.anomaly(event, Breach.NOT_OF_THIS_GENERATION)
@@ -130,7 +130,7 @@ def _set_stopped(
 
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
-    """The node shows the result that it submitted; its time stays, its rank too."""
+    """Record that the node disclosed its submitted result; its time and rank stay."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
         task_runs.apply_run_answer(ledger, event)
@@ -143,7 +143,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
-    """The group pays by points, and this node so much for this task."""
+    """Record the part of the group's fee that the node gets for this task."""
     breach = fee_share_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.anomaly(event, breach)
@@ -152,7 +152,7 @@ def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
 
 
 def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
-    """The result was accepted."""
+    """Record that the result was accepted."""
     breach = validation_breach(ledger.tasks.get(event.task))
     if breach is not None:
         ledger.anomaly(event, breach)

@@ -20,7 +20,7 @@ from oracle.domain.state.task import Ending, Run, Task
 
 
 def start_run(task: Task, event: TaskStarted, place: int) -> None:
-    """One more node starts on the task, at its `place`."""
+    """Add the run of one more node to the task, as number `place`."""
     run = Run(place, event.node, event.at, event.time)
     task.runs = (*task.runs, run)
 
@@ -28,7 +28,7 @@ def start_run(task: Task, event: TaskStarted, place: int) -> None:
 def apply_run_answer(
     ledger: WorkingSet, event: ResultCommitted | ResultDisclosed | TaskErrorReported
 ) -> None:
-    """A node commits, discloses or reports an error in its own part."""
+    """Record that a node commits, discloses or reports an error in its own run."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _run_of(task, event.node)
     breach = _run_breach(task, run, event)
@@ -85,17 +85,17 @@ def _commitment_breach(
 
 
 def open_runs(task: Task, node: Address | None) -> list[Run]:
-    """Return the parts that have not ended: the node's, or all where none is named."""
+    """Return the runs that have not ended: the node's, or all if `node` is None."""
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 
 def no_open_run_breach(task: Task, node: Address | None) -> Breach:
-    """Return what a terminal breaks that names a node without an open part."""
+    """Return the breach of a terminal event that names a node without an open run."""
     known = node is None or _run_of(task, node) is not None
     return Breach.AFTER_TERMINAL if known else Breach.NODE_DOES_NOT_RUN_IT
 
 
 def end_runs(task: Task, ending: Sequence[Run], how: Ending) -> None:
-    """End these parts of the task."""
+    """End these runs of the task."""
     for run in ending:
         _replace_run(task, run._replace(ending=how))

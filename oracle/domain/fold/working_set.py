@@ -245,7 +245,7 @@ class WorkingSet:
         return group
 
     def anomaly(self, event: DomainEvent, breach: Breach) -> None:
-        """Note that an event broke a rule."""
+        """Record that an event broke a rule."""
         anomaly = Anomaly(event.at, event.time, breach.value, name_of(event))
         self.changes.anomalies.append(anomaly)
 

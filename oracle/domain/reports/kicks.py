@@ -150,7 +150,7 @@ def initial_expulsion(event: NodeExpelled) -> Kick:
 
 
 def _expulsion_of_unknown_kick(at: Position, head_round: int) -> Expulsion:
-    """An expulsion that is known by what came after it."""
+    """Return an expulsion whose own event was not read, dated by a later event."""
     return Expulsion(at, head_round, FOR_EVER, NO_TARGET, head_round, at)
 
 

@@ -24,7 +24,7 @@ class Shown(NamedTuple):
 def lane_after_each_round(
     rounds: Iterable[RoundAccepted], index: int, before: int
 ) -> Iterator[Shown]:
-    """Yield what the lane `index` held after each round, in order.
+    """Yield the value of the lane `index` after each round, in order.
 
     A round that does not carry its word leaves it as it was. `before`: the lane before the first.
     """
@@ -37,7 +37,7 @@ def lane_after_each_round(
 
 
 def is_low(lane: int, line: int) -> bool:
-    """Tell whether the contract would call a lane low; `line` is a lane: `Bands.kick_below`."""
+    """Return whether the contract calls a lane low; `line` is a lane: `Bands.kick_below`."""
     return lane != NEVER_REPORTED and lane < line
 
 

@@ -29,7 +29,7 @@ class RoundData(NamedTuple):
 
 
 def encode_round(registrations: Registrations, records: bytes) -> bytes:
-    """Write the blob that is pushed and hashed."""
+    """Return the blob that is pushed and hashed."""
     reused, appended = registrations
     counts = b"".join(len(one).to_bytes(_COUNT_BYTES) for one in (reused, appended))
     nodes = [*(node for pair in reused for node in pair), *appended]

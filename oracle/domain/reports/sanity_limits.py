@@ -74,7 +74,7 @@ def count_newly_low(moves: Sequence[Move], kick_line: int) -> int:
 def excess_change_reason(
     moves: Sequence[Move], members: int, kick_line: int, sanity: Sanity
 ) -> str | None:
-    """Tell which share of the members changes too much at once; None: none does.
+    """Return which share of the members changes too much at once, or None.
 
     `moves`: members whose lane differs; `members`: how many there are.
     """

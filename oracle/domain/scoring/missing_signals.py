@@ -13,7 +13,7 @@ Kinds = Collection[type[DomainEvent]]
 
 
 def missing_event_types(says: Kinds, rules: Rules) -> Iterator[str]:
-    """Yield a sentence for everything that these rules cannot do with these types of events."""
+    """Yield a sentence for each consequence of the event types that a profile lacks."""
     if said.NodeJoined not in says:
         yield "no node_joined: nobody is a member, so nobody has a QoS and nobody is kicked out"
     elif not {said.NodeQuit, said.NodeQuitAsked, said.NodeKickedOut, said.NodeSlashed} & set(says):
@@ -52,7 +52,7 @@ def _missing_for_reliability(says: Kinds) -> Iterator[str]:
 def missing_fields(
     tells: Mapping[type[DomainEvent], Collection[str]], rules: Rules
 ) -> Iterator[str]:
-    """Yield what these rules cannot do with events that lack a field; `tells` has those filled."""
+    """Yield a sentence for each consequence of a missing field; `tells` has those filled."""
     if rules.legacy is None:
         created = tells.get(said.TaskCreated)
         if rules.close == "terminal" and created is not None and "group" not in created:
