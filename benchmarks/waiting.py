@@ -35,7 +35,7 @@ from oracle.domain.state.task import Ending, Task, new_task  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from oracle.systems.crynux.pricing import Pricing  # noqa: E402
-from oracle.systems.crynux.requirements import misfit, requirement_of  # noqa: E402
+from oracle.systems.crynux.requirements import misfit_reason, requirement_of  # noqa: E402
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING  # noqa: E402
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
@@ -131,7 +131,7 @@ def obvious(network: Network, waiting: int) -> float:
         with store.reading() as uow:
             for task in uow.tasks.waiting():
                 wanted = requirement_of(task)
-                assert not any(misfit(node, wanted) is None for node in free)
+                assert not any(misfit_reason(node, wanted) is None for node in free)
         return 1000 * (time.process_time() - begun)
 
 

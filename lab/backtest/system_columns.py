@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any, Self
 
 from oracle.domain.scoring.rules import IDLE_RULES, Rules
-from oracle.systems.policy_overrides import parameters_of, sorted_out
+from oracle.systems.policy_overrides import parameters_of, split_changes
 from oracle.systems.registry import policy_named, rule_set, rule_sets, systems
-from oracle.systems.rule_overrides import changeable, changed
+from oracle.systems.rule_overrides import apply_changes, changeable_rules
 
 # What supplies the nodes' state under a system that has no rules of its own.
 _STATE = "seed"
@@ -150,7 +150,7 @@ class SystemBase:
         """
         every = {**changes, **self.own}
         try:
-            rules, tuning = sorted_out(every, self.rule_names, policy_named(self.policy))
+            rules, tuning = split_changes(every, self.rule_names, policy_named(self.policy))
             made = self._rules(rules)
             policy = policy_named(self.policy, tuning)
         except ValueError as error:
@@ -159,7 +159,7 @@ class SystemBase:
 
     def _rules(self, changes: Mapping[str, str]) -> Rules:
         if self.written is not None:
-            return changed(self.written, changes)
+            return apply_changes(self.written, changes)
         return rule_set(self.name.partition(_BY_POLICY)[0] if self.has_rules else _STATE, changes)
 
     @property
@@ -170,7 +170,7 @@ class SystemBase:
         is_legacy = self.name.partition(_BY_POLICY)[0] == _LEGACY
         values = self.written or ({_LEGACY: {}} if is_legacy else {})
         idle = IDLE_RULES if values.get(_LEGACY) is not None else ()
-        return tuple(name for name in changeable(values) if name not in idle)
+        return tuple(name for name in changeable_rules(values) if name not in idle)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import SelectionPolicy
-from oracle.systems.policy_overrides import parameters_of, sorted_out, tuned
+from oracle.systems.policy_overrides import parameters_of, split_changes, with_parameters
 from oracle.systems.registry import (
     changeable_in,
     changes_in,
@@ -128,8 +128,8 @@ def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) ->
     own = system is not None and system.has_rules
     base = wanted if own else source.rules.name
     try:
-        changes, tuning = sorted_out(changes, changeable_in(base) if changes else (), policy)
-        policy = tuned(policy, tuning)
+        changes, tuning = split_changes(changes, changeable_in(base) if changes else (), policy)
+        policy = with_parameters(policy, tuning)
         if system is None and not changes and _is_bare(policy, source):
             return _excluding_nobody(policy, source)
         if base == source.rules.name and not changes:
@@ -183,7 +183,7 @@ def _policy(name: str, source: InputSource) -> SelectionPolicy:
     told = source.app.config.dispatch
     if policy.name == told.policy:
         # What the daemon draws by.
-        policy = tuned(policy, told.change)
+        policy = with_parameters(policy, told.change)
     if not isinstance(policy, CrynuxPolicy):
         return policy
     # The least weight is a setting of who dispatches, and no rule of scoring.

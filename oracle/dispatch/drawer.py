@@ -16,16 +16,16 @@ from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
     Choice,
+    PlanStep,
     Pool,
-    Turn,
-    armed_in,
     next_plan,
+    ready_tasks,
 )
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import why_not
+from oracle.systems.crynux.crynux_policy import ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import requirement_of
-from oracle.systems.legacy.trio_line import never_startable, trios_of
+from oracle.systems.legacy.trio_line import trios_of, unstartable_tasks
 from oracle.systems.legacy.trio_pool import TrioPool
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
@@ -37,8 +37,8 @@ from oracle.systems.waiting_line import (
     WaitingTasks,
     cannot_reach_verdict,
     drop_with,
-    in_turn,
     line_of,
+    sort_by_value,
     tasks_by_group,
 )
 
@@ -93,7 +93,10 @@ class _PoolAt:
     def is_eligible(self, task: Task, node: Address) -> bool:
         policy_input = PolicyInput(self.pool.members, self.pool.rules, self.time)
         row = self.pool.members.get(node)
-        return row is not None and why_not(row, requirement_of(task), policy_input) is None
+        return (
+            row is not None
+            and ineligibility_reason(row, requirement_of(task), policy_input) is None
+        )
 
 
 class BlockDrawer:
@@ -132,14 +135,14 @@ class BlockDrawer:
     ) -> None:
         """Stand at the end of `block`, where these draws stand; what is armed follows."""
         line = self._line_at(view)
-        armed = armed_in(line, active, self._pool_at(view, block)) if line else ()
+        armed = ready_tasks(line, active, self._pool_at(view, block)) if line else ()
         self.plan, self.at = AssignmentPlan(dict(active), frozenset(armed)), block.number
 
     def rest(self, block: int) -> None:
         """Stand at the end of `block`: up to there nobody waits and no draw stands."""
         self.plan, self.at = NOTHING_PLANNED, block
 
-    def turn(self, view: NetworkView, block: BlockRef) -> Turn:
+    def turn(self, view: NetworkView, block: BlockRef) -> PlanStep:
         """Go on to the end of `block`; the first one starts from an empty plan.
 
         Raises:
@@ -153,7 +156,7 @@ class BlockDrawer:
         if line or self.plan.active:
             turn = next_plan(self.plan, block, line, self._pool_at(view, block))
         else:
-            turn = Turn(NOTHING_PLANNED, (), ())
+            turn = PlanStep(NOTHING_PLANNED, (), ())
         self.plan, self.at = turn.plan, block.number
         return turn
 
@@ -215,7 +218,7 @@ class QueueView:
     @property
     def line(self) -> list[InLine]:
         """Return what waits in order: the most valuable first; under a legacy policy by threes."""
-        return in_turn(_line_up_of(self.settings)(self.waiting, self.fellows))
+        return sort_by_value(_line_up_of(self.settings)(self.waiting, self.fellows))
 
     def drops(self, overflow: Iterable[Task]) -> list[Drop]:
         """Return what leaves the queue together: `overflow`, and what can never start.
@@ -226,7 +229,7 @@ class QueueView:
         """
         groups = tasks_by_group(self.fellows)
         if self.settings.trios is not None:
-            lost = never_startable(self.waiting, self.fellows)
+            lost = unstartable_tasks(self.waiting, self.fellows)
         else:
             dead = {group for group, tasks in groups.items() if cannot_reach_verdict(tasks)}
             lost = [task for task in self.waiting if task.group in dead]

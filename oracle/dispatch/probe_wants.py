@@ -25,7 +25,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import FAILED, UNFINISHED, Account, Intent, IntentState
-from oracle.systems.crynux.requirements import unavailable
+from oracle.systems.crynux.requirements import unavailability_reason
 from oracle.systems.probing import Probe, is_probe_due, probes_due
 
 # How the outbox names them.
@@ -79,7 +79,10 @@ class ProbeState:
         return able and is_probe_due(rows[nodes[0]], window)
 
     def _is_able(self, node: Node, drawn: set[Address]) -> bool:
-        return node.address not in drawn and unavailable(node, self.time, self.rules) is None
+        return (
+            node.address not in drawn
+            and unavailability_reason(node, self.time, self.rules) is None
+        )
 
 
 def probe_state_of(

@@ -32,7 +32,7 @@ from oracle.store.outbox.records import (
     IntentState,
 )
 from oracle.store.state.cursor_repository import Cursor
-from oracle.systems.crynux.requirements import misfit, requirement_of, unavailable
+from oracle.systems.crynux.requirements import misfit_reason, requirement_of, unavailability_reason
 from oracle.txmgr.context import StepResult, counted
 from oracle.txmgr.deferral import held_back
 
@@ -110,7 +110,9 @@ def can_start(uow: UnitOfWork, call: Intent, rules: Rules, at: Cursor) -> bool:
     nodes = probe_nodes(request.calldata)
     rows, drawn = uow.nodes.named(nodes), set(active_draws_in(uow).values())
     return all(
-        node in rows and node not in drawn and unavailable(rows[node], at.time, rules) is None
+        node in rows
+        and node not in drawn
+        and unavailability_reason(rows[node], at.time, rules) is None
         for node in nodes
     )
 
@@ -130,7 +132,9 @@ def _wants(
         if call.request.kind in {PROBE, SECOND_GROUP}:
             reserved.update(probe_nodes(call.request.calldata))
     rules = context.settings.rules
-    idle = [node for node in uow.nodes.all() if unavailable(node, cursor.time, rules) is None]
+    idle = [
+        node for node in uow.nodes.all() if unavailability_reason(node, cursor.time, rules) is None
+    ]
     for contest in unordered:
         group, keys = contested_group(contest.request.calldata)
         rows = uow.tasks.named(keys)
@@ -152,7 +156,7 @@ def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tup
     Nodes with its models on disk come first.
     """
     requirement = requirement_of(task)
-    candidates = [node for node in idle if misfit(node, requirement) is None]
+    candidates = [node for node in idle if misfit_reason(node, requirement) is None]
     candidates.sort(
         key=lambda node: (
             not set(requirement.models).issubset(node.models),

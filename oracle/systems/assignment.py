@@ -77,7 +77,7 @@ class AssignmentPlan:
     armed: frozenset[TaskKey]
 
 
-class Turn(NamedTuple):
+class PlanStep(NamedTuple):
     """What one block did to the plan. `over`: draws that no longer stand."""
 
     plan: AssignmentPlan
@@ -88,7 +88,7 @@ class Turn(NamedTuple):
 NOTHING_PLANNED = AssignmentPlan({}, frozenset())
 
 
-def next_plan(before: AssignmentPlan, block: BlockRef, line: Line, pool: Pool) -> Turn:
+def next_plan(before: AssignmentPlan, block: BlockRef, line: Line, pool: Pool) -> PlanStep:
     """Return what the end of `block` makes of the plan that the block before left.
 
     What was drawn stands until the task has started or ended, or its node could not start it any
@@ -97,13 +97,13 @@ def next_plan(before: AssignmentPlan, block: BlockRef, line: Line, pool: Pool) -
     """
     active: dict[TaskKey, Address] = {}
     for one in line.holding(before.active):
-        active |= _still_active(one, before.active, pool)
+        active |= _remaining_draw(one, before.active, pool)
     over = tuple(key for key in before.active if key not in active)
-    drawn = tuple(_drawings(before, active, block, line, pool))
-    return Turn(AssignmentPlan(active, armed_in(line, active, pool)), drawn, over)
+    drawn = tuple(_draw_ready_tasks(before, active, block, line, pool))
+    return PlanStep(AssignmentPlan(active, ready_tasks(line, active, pool)), drawn, over)
 
 
-def armed_in(line: Line, active: Mapping[TaskKey, Address], pool: Pool) -> frozenset[TaskKey]:
+def ready_tasks(line: Line, active: Mapping[TaskKey, Address], pool: Pool) -> frozenset[TaskKey]:
     """Return the tasks without a draw for which candidates are there, at the end of a block.
 
     Of tasks that start together the first stands for all.
@@ -126,7 +126,7 @@ def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[I
     ]
 
 
-def _still_active(
+def _remaining_draw(
     one: InLine, before: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
     """Return the draw that stands on; of tasks that start together all fall, or none."""
@@ -139,7 +139,7 @@ def _still_active(
     return drawn if len(drawn) == len(one.tasks) and all(able) else {}
 
 
-def _drawings(
+def _draw_ready_tasks(
     before: AssignmentPlan,
     active: dict[TaskKey, Address],
     block: BlockRef,

@@ -33,7 +33,7 @@ def parameters_of(policy: SelectionPolicy) -> dict[str, str]:
     return {each.name: _text(value, each) for each in _fields_of(value)}
 
 
-def tuned(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
+def with_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
     """Return a policy with some of its own numbers changed; its name and version stay.
 
     A change is a field of `Weighting` or of Pocket's `Parameters` and a text: decimals (`0.01`),
@@ -51,13 +51,13 @@ def tuned(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolic
         if name not in known:
             listed = ", ".join(known) or "none"
             raise ValueError(f"{name}: no such parameter of {policy.name} (there is {listed})")
-    values = {name: _read(known[name], text.strip()) for name, text in changes.items()}
+    values = {name: _parse_value(known[name], text.strip()) for name, text in changes.items()}
     whole: Any = policy
     changed: SelectionPolicy = replace(whole, **{_KEPT_IN[type(policy)]: replace(value, **values)})
     return changed
 
 
-def sorted_out(
+def split_changes(
     changes: Mapping[str, str], rules: Collection[str], policy: SelectionPolicy
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the changes of the rules, and those of the policy's own numbers.
@@ -97,17 +97,17 @@ def _text(value: object, field: Field[Any]) -> str:
     return str(json_value(told, as_decimal=field.name in _FRACTIONS))
 
 
-def _read(field: Field[Any], text: str) -> object:
+def _parse_value(field: Field[Any], text: str) -> object:
     """Return the value that a text means."""
     kind = kind_of(field)
     if kind is bool:
         if text not in _TRUTHS:
             raise ValueError(f"{field.name}: must be true or false, not {text!r}")
         return _TRUTHS[text]
-    return _number(field, kind, text)
+    return _parse_number(field, kind, text)
 
 
-def _number(field: Field[Any], kind: type, text: str) -> int | float:
+def _parse_number(field: Field[Any], kind: type, text: str) -> int | float:
     is_decimal = kind is float or field.name in _FRACTIONS
     if (_DECIMAL if is_decimal else _WHOLE).fullmatch(text) is None:
         meaning = "a decimal, such as 0.01" if is_decimal else "a whole number"

@@ -15,7 +15,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.scoring.node_scores import reliability_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
-from oracle.systems.crynux.requirements import unavailable
+from oracle.systems.crynux.requirements import unavailability_reason
 
 # A score of the task itself needs two others that do the same work.
 _COMPANIONS = 2
@@ -102,7 +102,7 @@ def probes_due(
         for node in nodes
         if node.address not in taken
         and node.version is not None
-        and unavailable(node, time, rules) is None
+        and unavailability_reason(node, time, rules) is None
         and needs.models.issubset(node.models)
     ]
     able.sort(key=lambda node: _urgency(node, time, rules))
@@ -114,7 +114,7 @@ def probes_due(
             free = [one for one in able if one.address not in busy and one is not node]
             team = [node, *(_companions(node, free, window) if needs.group else ())]
             busy.update(one.address for one in team)
-            found.append(_probe(team))
+            found.append(_probe_of_team(team))
     return found
 
 
@@ -132,7 +132,7 @@ def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequen
 
     Those without a task come first, as one group serves all three.
     """
-    like = [one for one in free if _kind(one) == _kind(node)]
+    like = [one for one in free if _comparable_hardware(one) == _comparable_hardware(node)]
     like.sort(
         key=lambda one: (
             not is_probe_due(one, window),
@@ -142,11 +142,11 @@ def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequen
     return like[:_COMPANIONS] if len(like) >= _COMPANIONS else ()
 
 
-def _kind(node: Node) -> tuple[object, ...]:
+def _comparable_hardware(node: Node) -> tuple[object, ...]:
     """What nodes of one race have in common; a task runs on one major version."""
     return node.gpu_name, node.gpu_vram, node.version and node.version[0]
 
 
-def _probe(team: Sequence[Node]) -> Probe:
+def _probe_of_team(team: Sequence[Node]) -> Probe:
     versions = [node.version for node in team if node.version is not None]
     return Probe(tuple(node.address for node in team), min(versions))

@@ -16,8 +16,13 @@ from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLI
 from oracle.systems.legacy.legacy_rule_sets import BASE as LEGACY
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.policy import SelectionPolicy
-from oracle.systems.policy_overrides import tuned
-from oracle.systems.rule_overrides import changeable, changed, texts_of, whole
+from oracle.systems.policy_overrides import with_parameters
+from oracle.systems.rule_overrides import (
+    apply_changes,
+    changeable_rules,
+    texts_of,
+    with_every_rule,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +127,10 @@ def rule_set(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
         ValueError: there is no rule set or rule of that name, a value is wrong, or a number is
             missing that the sources never published; one line names the rule, and what it may be.
     """
-    return changed(_values(name), changes)
+    return apply_changes(_values(name), changes)
 
 
-def published(name: str) -> Mapping[str, str]:
+def published_rules(name: str) -> Mapping[str, str]:
     """Return every rule of a rule set by dotted name, as the text that a change would have.
 
     Left out are those that nobody ever published.
@@ -136,7 +141,7 @@ def published(name: str) -> Mapping[str, str]:
     return texts_of(_values(name))
 
 
-def file_form(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
+def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
     """Return a rule set, with some of its rules changed, as the JSON object that a file of it is.
 
     Without changes None stands for a number that nobody ever published.
@@ -145,16 +150,18 @@ def file_form(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, 
         ValueError: see `rule_set`; a set that lacks numbers is there without changes alone.
     """
     values = _values(name)
-    return whole(json.loads(changed(values, changes).to_json()) if changes else values)
+    return with_every_rule(
+        json.loads(apply_changes(values, changes).to_json()) if changes else values
+    )
 
 
-def unpublished(name: str) -> tuple[str, ...]:
+def unpublished_rules(name: str) -> tuple[str, ...]:
     """Return the rules of a set that nobody ever published: changes have to give them.
 
     Raises:
         ValueError: there is no rule set of that name.
     """
-    known = published(name)
+    known = published_rules(name)
     return tuple(rule for rule in changeable_in(name) if rule not in known)
 
 
@@ -164,7 +171,7 @@ def changeable_in(name: str) -> tuple[str, ...]:
     Raises:
         ValueError: there is no rule set of that name.
     """
-    return tuple(changeable(_values(name)))
+    return tuple(changeable_rules(_values(name)))
 
 
 def changes_in(rules: Rules) -> dict[str, str]:
@@ -173,7 +180,7 @@ def changes_in(rules: Rules) -> dict[str, str]:
     Raises:
         ValueError: there is no rule set of that name.
     """
-    known = published(rules.name)
+    known = published_rules(rules.name)
     texts = texts_of(json.loads(rules.to_json()))
     return {name: text for name, text in texts.items() if known.get(name) != text}
 
@@ -201,7 +208,7 @@ def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Selecti
     wanted = _ALIASES.get(name, name)
     if wanted not in known:
         raise ValueError(f"no policy {name!r} (there is {', '.join(known)})")
-    return tuned(known[wanted], changes)
+    return with_parameters(known[wanted], changes)
 
 
 def policies() -> Mapping[str, SelectionPolicy]:

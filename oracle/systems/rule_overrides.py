@@ -27,7 +27,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def changed(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
+def apply_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
     """Return the rules that `base`, the JSON object of a rule set, becomes by some changes.
 
     A change is a dotted name and a text: fractions as decimals (`0.3`), whole numbers, `true` or
@@ -37,12 +37,12 @@ def changed(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
         ValueError: no such rule, a text that is no value of it, a value without sense, or a rule
             missing that has no default; the rule is named, and what it may be.
     """
-    known = changeable(base)
+    known = changeable_rules(base)
     values = dict(base)
     for name, text in changes.items():
         if name not in known:
             raise ValueError(f"{name}: no such rule (there is {', '.join(known)})")
-        value = _value(name, known[name], text.strip())
+        value = _parse_value(name, known[name], text.strip())
         if name.startswith(_LEGACY):
             values["legacy"] = {**values["legacy"], name.removeprefix(_LEGACY): value}
         else:
@@ -73,7 +73,7 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
     Left out are those that nobody ever published.
     """
     texts = {}
-    for name, field in changeable(values).items():
+    for name, field in changeable_rules(values).items():
         rules = values["legacy"] if name.startswith(_LEGACY) else values
         if field.name in rules:
             texts[name] = _text_of(name, rules[field.name])
@@ -82,13 +82,13 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def whole(base: Mapping[str, Any]) -> dict[str, Any]:
+def with_every_rule(base: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rule set's JSON object with every rule that there is, in their order.
 
     None stands for a number that nobody ever published: no rules come of it until one is chosen.
     """
     values: dict[str, Any] = {"name": base["name"], "version": base["version"]}
-    for name, field in changeable(base).items():
+    for name, field in changeable_rules(base).items():
         is_legacy = name.startswith(_LEGACY)
         told, place = (
             (base["legacy"], values.setdefault("legacy", {})) if is_legacy else (base, values)
@@ -98,7 +98,7 @@ def whole(base: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def changeable(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
+def changeable_rules(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
     """Return the rules of a rule set that may be changed, by dotted name, in their order."""
     is_legacy = base.get("legacy") is not None
     return {
@@ -121,7 +121,7 @@ def _text_of(name: str, told: object) -> str:
     return str(told)
 
 
-def _value(name: str, field: Field[Any], text: str) -> object:
+def _parse_value(name: str, field: Field[Any], text: str) -> object:
     """Return the JSON value that a text means."""
     if text == _NONE and may_be_absent(field):
         return None
@@ -134,15 +134,18 @@ def _value(name: str, field: Field[Any], text: str) -> object:
             raise ValueError(f"{name}: must be true or false, not {text!r}")
         return _TRUTHS[text]
     if kind is tuple:
-        return [_whole(name, part.strip(), "whole numbers, as 10,5,2") for part in _parts(text)]
-    return _whole(name, text, "a whole number")
+        return [
+            _parse_whole_number(name, part.strip(), "whole numbers, as 10,5,2")
+            for part in _split_list(text)
+        ]
+    return _parse_whole_number(name, text, "a whole number")
 
 
-def _parts(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return text.split(",") if text else []
 
 
-def _whole(name: str, text: str, meaning: str) -> int:
+def _parse_whole_number(name: str, text: str, meaning: str) -> int:
     if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS):
         raise ValueError(f"{name}: must be {meaning}, not {text[:_MOST_DIGITS]!r}")
     return int(text)

@@ -127,7 +127,7 @@ class Line:
 
     def add(self, one: InLine) -> None:
         """Put an entry in line of whose tasks none is there."""
-        place = PlaceInLine(_turn(one), one.asked, one)
+        place = PlaceInLine(_serving_order(one), one.asked, one)
         self._classes.setdefault(place.asked, EquivalenceClass()).add(place)
         self._places |= dict.fromkeys((task.key for task in one.tasks), place)
 
@@ -230,7 +230,7 @@ def line_of(
             line.append(InLine(task, value_of(task), frozenset()))
         elif task.group in barred:
             line.append(InLine(task, value_of(task), barred[task.group]))
-    return in_turn(line)
+    return sort_by_value(line)
 
 
 def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
@@ -275,13 +275,13 @@ def _size_of(tasks: Collection[Task]) -> int:
     return max((task.group_size or 0 for task in tasks), default=0)
 
 
-def in_turn(line: Iterable[InLine]) -> list[InLine]:
+def sort_by_value(line: Iterable[InLine]) -> list[InLine]:
     """Put what waits in order: the most valuable first, then the older.
 
     Tasks that start together are as old as the last of them.
     """
-    return sorted(line, key=_turn)
+    return sorted(line, key=_serving_order)
 
 
-def _turn(one: InLine) -> tuple[Fraction, Position, TaskKey]:
+def _serving_order(one: InLine) -> tuple[Fraction, Position, TaskKey]:
     return -one.value, one.tasks[-1].created_at or BEFORE_EVERYTHING, one.task.key

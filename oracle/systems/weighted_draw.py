@@ -69,11 +69,11 @@ def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> 
     weights = [weight for _, weight in ordered]
     if min(weights, default=0) < 0:
         raise ValueError("a weight is 0 or more")
-    found = picks(weights, bytearray(b"\1" * len(weights)), seed, draws)
+    found = draw_places(weights, bytearray(b"\1" * len(weights)), seed, draws)
     return [pick.of(addresses) for pick in found]
 
 
-def picks(
+def draw_places(
     weights: "list[int] | array[int]", offered: bytearray, seed: bytes, draws: int
 ) -> Iterator[Pick]:
     """Draw places of a list of weights; for callers that keep it sorted by address themselves.
@@ -96,12 +96,12 @@ def picks(
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
         # All weights zero: all that are left count 1.
         counted = weights if any(weights) else [*offered]
-        place, x, total = _fall(counted, int.from_bytes(digest, "big"))
+        place, x, total = _locate(counted, int.from_bytes(digest, "big"))
         weights[place] = offered[place] = 0
         yield Pick(place, f"0x{digest.hex()}", x, total)
 
 
-def _fall(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
+def _locate(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
     """Return the first place with which the sum of the weights exceeds x, x, and the total.
 
     It is never a place of weight 0; one weight at least is more.

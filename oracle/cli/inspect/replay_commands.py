@@ -25,7 +25,7 @@ from oracle.errors import InputError
 from oracle.queries.replay import replay as replayed
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.registry import rule_set, rule_sets
-from oracle.systems.rule_overrides import changed
+from oracle.systems.rule_overrides import apply_changes
 
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
 
@@ -198,6 +198,6 @@ def _rules(name: str, changes: Mapping[str, str]) -> Rules:
 def _rules_in(path: Path, changes: Mapping[str, str]) -> Rules:
     try:
         whole = Rules.from_json(path.read_text(encoding="utf-8"))
-        return changed(json.loads(whole.to_json()), changes)
+        return apply_changes(json.loads(whole.to_json()), changes)
     except (OSError, ValueError) as error:
         raise InputError(f"--rules: {path}: {error}") from None

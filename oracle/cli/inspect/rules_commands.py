@@ -14,13 +14,13 @@ from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import (
     System,
     changes_in,
-    file_form,
-    published,
+    published_rules,
     rule_set,
+    rule_set_to_json,
     rule_sets,
     rules_named,
     systems,
-    unpublished,
+    unpublished_rules,
 )
 from oracle.systems.rule_overrides import MEANINGS
 
@@ -98,21 +98,21 @@ def show(
     """
     wanted = pairs_of("--set", changes)
     try:
-        known = published(name)
-        lacking = [rule for rule in unpublished(name) if rule not in wanted]
+        known = published_rules(name)
+        lacking = [rule for rule in unpublished_rules(name) if rule not in wanted]
         # A set that lacks numbers is shown; only whole it scores, and has a hash.
         whole = rule_set(name, wanted) if wanted or not lacking else None
     except ValueError as error:
         raise InputError(str(error)) from None
     if as_json:
-        print_json(file_form(name, wanted))
+        print_json(rule_set_to_json(name, wanted))
         return
     values = known if whole is None else {**known, **changes_in(whole)}
     idle = IDLE_RULES if any(rule.startswith("legacy.") for rule in known) else {}
     every = [
         rule
         for rule in MEANINGS
-        if (rule in known or rule in unpublished(name)) and rule not in idle
+        if (rule in known or rule in unpublished_rules(name)) and rule not in idle
     ]
     found = {rule: _Shown(values.get(rule), known.get(rule)) for rule in every}
     typer.echo(_title(name, whole))
@@ -122,7 +122,7 @@ def show(
 
 def _published_digest(system: System) -> str | None:
     """Return the hash of a system's rule set; None where it has none, or lacks numbers."""
-    if not system.has_rules or unpublished(system.name):
+    if not system.has_rules or unpublished_rules(system.name):
         return None
     return named_by(rules_named(system.name)).sha256
 

@@ -5,7 +5,7 @@ from pydantic import Field
 from oracle.queries.answers import Answer, ApiModel
 from oracle.queries.api.source import ApiLook
 from oracle.store.state.rule_set_repository import named_by
-from oracle.systems.registry import changes_in, published, systems
+from oracle.systems.registry import changes_in, published_rules, systems
 from oracle.systems.rule_overrides import MEANINGS
 
 
@@ -31,7 +31,7 @@ class RulesAnswer(Answer):
 def rules_view(look: ApiLook) -> RulesAnswer:
     """Return every number of the rules in force."""
     rules = look.source.archive.rules
-    known = published(rules.name)
+    known = published_rules(rules.name)
     system = systems().get(rules.name)
     values = {**known, **changed_numbers(look)}
     return RulesAnswer(

@@ -25,10 +25,15 @@ from oracle.queries.selection.queue_models import (
 )
 from oracle.queries.selection.task_models import requirements_of, snapshot_time
 from oracle.systems.assignment import AssignmentPlan, queue_of
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy, why_not
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.requirements import Out, Requirement, requirement_of, unavailable
+from oracle.systems.crynux.requirements import (
+    Out,
+    Requirement,
+    requirement_of,
+    unavailability_reason,
+)
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
 from oracle.systems.legacy.grading import is_gpt
 from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
@@ -157,7 +162,11 @@ def _offer(
     network = PolicyInput(nodes, snapshot.rules, snapshot.time)
     follower = policy.follow()
     is_pocket = isinstance(follower, PocketFollower)
-    unfit = _pocket_unfit(node) if is_pocket else unavailable(node, network.time, network.rules)
+    unfit = (
+        _pocket_unfit(node)
+        if is_pocket
+        else unavailability_reason(node, network.time, network.rules)
+    )
     if unfit is not None:
         return QueueOffer(node=address, why_not=unfit, takes=None, heads=[])
     if isinstance(follower, PocketFollower):
@@ -234,7 +243,7 @@ class _CrynuxFit:
         wanted = entry.asked.wanted
         if self.free.has_fitting(wanted, taken):
             return _Fit(None)
-        reason = why_not(self.node, wanted, replace(self.network, taken=taken))
+        reason = ineligibility_reason(self.node, wanted, replace(self.network, taken=taken))
         return _Fit(reason or Out.MODELS_NOT_ON_DISK)
 
 

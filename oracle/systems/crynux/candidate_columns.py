@@ -102,7 +102,7 @@ class CandidateColumns:
             asked = self.free
         else:
             asked = bytearray(len(self.free)) if time == self._time else self.healing.copy()
-            for place in _places(self._changed):
+            for place in _flagged_places(self._changed):
                 self.scores[place] = stake_score(self.stakes[place], largest)
                 asked[place] = self.free[place]
         self._changed = bytearray(len(self.free))
@@ -138,7 +138,7 @@ class CandidateColumns:
         weights, offered = self.weights, self.offered
         least, tau = self._weighting.weight_floor, self._rules.tau_seconds
         columns = self.bases, self.sinces, self.long_terms, self.barred, self.boosts, self.scores
-        places = list(_places(asked))
+        places = list(_flagged_places(asked))
         rows = zip(places, *(map(column.__getitem__, places) for column in columns), strict=True)
         for place, base, since, long_term, barred_below, boost, score in rows:
             # `recovered`, `times` and `weight_of` without their calls: here selection waits.
@@ -154,7 +154,7 @@ class CandidateColumns:
             offered[place] = 1
 
 
-def _places(flags: bytearray) -> Iterator[int]:
+def _flagged_places(flags: bytearray) -> Iterator[int]:
     """Yield where a flag is 1."""
     place = flags.find(1)
     while place >= 0:

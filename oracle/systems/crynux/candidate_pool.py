@@ -14,10 +14,10 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.candidate_columns import IndexedCandidate
 from oracle.systems.crynux.candidate_index import CandidateIndex, CandidateList
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
-from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of
+from oracle.systems.crynux.requirements import Requirement, misfit_reason, requirement_of
 from oracle.systems.crynux.selection_weight import Weighting, largest_stake, locality_boost
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn, picks
+from oracle.systems.weighted_draw import Drawn, draw_places
 
 # Kinds of task kept ready, the latest, and the places of nodes in all of them, 250 bytes each:
 # whoever invents requirements must not fill the memory.
@@ -114,7 +114,7 @@ class CandidatePool:
         offer = self._offer(task, time, taken)
         if offer is None:
             return []
-        found = picks(offer.weights, offer.offered, seed, draws)
+        found = draw_places(offer.weights, offer.offered, seed, draws)
         return [pick.of(offer.addresses) for pick in found]
 
     def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
@@ -167,7 +167,7 @@ class CandidatePool:
         near: list[tuple[Address, IndexedCandidate]] = []
         far: list[tuple[Address, IndexedCandidate]] = []
         for node in self._members.values():
-            if misfit(node, wanted) is None:
+            if misfit_reason(node, wanted) is None:
                 side = near if counted.issubset(node.models) else far
                 side.append((node.address, self._candidate(node, counted, time)))
         return _View(
@@ -180,7 +180,7 @@ class CandidatePool:
     def _look_again(self, address: Address, wanted: Requirement, view: _View, time: int) -> None:
         node = self._members.get(address)
         index = None
-        if node is not None and misfit(node, wanted) is None:
+        if node is not None and misfit_reason(node, wanted) is None:
             index = view.near if view.counted.issubset(node.models) else view.far
             index.put(address, self._candidate(node, view.counted, time))
         for other in (view.near, view.far):

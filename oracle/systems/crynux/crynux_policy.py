@@ -16,9 +16,9 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, SEED
 from oracle.systems.crynux.requirements import (
     Out,
     Requirement,
-    misfit,
+    misfit_reason,
     requirement_of,
-    unavailable,
+    unavailability_reason,
 )
 from oracle.systems.crynux.selection_weight import (
     DOCS_WEIGHTING,
@@ -78,7 +78,9 @@ class CrynuxFollower:
         """Judge every member, ascending by address; parts are S, QoS, M and W."""
         wanted = requirement_of(task)
         members = _members(policy_input)
-        reasons = {node.address: why_not(node, wanted, policy_input) for node in members}
+        reasons = {
+            node.address: ineligibility_reason(node, wanted, policy_input) for node in members
+        }
         counted = self.weighting.counted(wanted.models)
         able = [node for node in members if reasons[node.address] is None]
         local = {node.address for node in able if counted.issubset(node.models)}
@@ -90,12 +92,12 @@ class CrynuxFollower:
         return [_verdict(node, reasons[node.address], measure) for node in members]
 
 
-def why_not(node: Node, wanted: Requirement, policy_input: PolicyInput) -> Out | None:
+def ineligibility_reason(node: Node, wanted: Requirement, policy_input: PolicyInput) -> Out | None:
     """Return why a node may not have a task whatever models it has; None: it is eligible."""
-    reason = unavailable(node, policy_input.time, policy_input.rules)
+    reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.taken:
         return Out.TAKEN
-    return reason or misfit(node, wanted)
+    return reason or misfit_reason(node, wanted)
 
 
 def downloader_weights(
@@ -114,7 +116,7 @@ def downloader_weights(
         if not node.paused
         and not is_excluded(node, policy_input.time, policy_input.rules)
         and node.address not in policy_input.taken
-        and misfit(node, wanted) is None
+        and misfit_reason(node, wanted) is None
     ]
 
 

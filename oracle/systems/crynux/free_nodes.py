@@ -10,7 +10,12 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.systems.crynux.requirements import Out, Requirement, misfit, unavailable
+from oracle.systems.crynux.requirements import (
+    Out,
+    Requirement,
+    misfit_reason,
+    unavailability_reason,
+)
 from oracle.systems.crynux.selection_weight import Weighting
 
 # Whoever invents requirements must not fill the memory: with more than these all are forgotten.
@@ -64,7 +69,7 @@ class FreeNodes:
     def put(self, node: Node) -> None:
         """Take in a node's row as it is now."""
         self.drop(node.address)
-        out = unavailable(node, self._time, self._rules)
+        out = unavailability_reason(node, self._time, self._rules)
         if out is None:
             self._free[node.address] = node
             self._came.append(node)
@@ -120,4 +125,4 @@ class FreeNodes:
 
     def _fits(self, node: Node, wanted: Requirement, counted: frozenset[str]) -> bool:
         has_models = self._weighting.fallback or counted.issubset(node.models)
-        return has_models and misfit(node, wanted) is None
+        return has_models and misfit_reason(node, wanted) is None

@@ -11,7 +11,7 @@ from oracle.domain.ids import Address
 from oracle.domain.state.node import REMEMBERED_SECONDS, DownloadRequest, Membership, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread, downloader_weights
-from oracle.systems.crynux.requirements import requirement_of, unavailable
+from oracle.systems.crynux.requirements import requirement_of, unavailability_reason
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.policy import PolicyInput
 
@@ -53,7 +53,11 @@ def predownloads(
     lack the model, and were not asked for it within a day.
     """
     nodes, time = policy_input.nodes, policy_input.time
-    free = [one for one in nodes.values() if unavailable(one, time, policy_input.rules) is None]
+    free = [
+        one
+        for one in nodes.values()
+        if unavailability_reason(one, time, policy_input.rules) is None
+    ]
     holders = {
         model: sum(model in node.models for node in free) for model in dict.fromkeys(task.models)
     }
@@ -67,7 +71,7 @@ def predownloads(
     # To weigh everybody is dear, and mostly needless: enough have been asked.
     if requests.left > 0 and max(wanted.values()) > 0:
         weights = downloader_weights(requirement_of(task), policy_input, weighting)
-        ranked = [nodes[address] for address in by_weight(weights)]
+        ranked = [nodes[address] for address in sort_by_weight(weights)]
     return [
         Predownload(
             model, holders[model], pending[model], requests.take(model, ranked, wanted[model])
@@ -92,7 +96,7 @@ def is_any_scarce(models: Iterable[str], free: Iterable[Node], below: int) -> bo
     return bool(missing)
 
 
-def by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
+def sort_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
     """Return nodes by weight, the largest first, equal ones ascending by address."""
     return [address for address, _ in sorted(weights, key=lambda each: (-each[1], each[0]))]
 

@@ -54,7 +54,7 @@ def requirement_of(task: Task) -> Requirement:
     return Requirement(None, task.min_vram or 0, task.version, models)
 
 
-def unavailable(node: Node, time: int, rules: Rules) -> Out | None:
+def unavailability_reason(node: Node, time: int, rules: Rules) -> Out | None:
     """Return why a node can be given no task at all at a block time; None: it can."""
     if node.membership is not Membership.MEMBER:
         return Out.NO_MEMBER
@@ -65,17 +65,19 @@ def unavailable(node: Node, time: int, rules: Rules) -> Out | None:
     return Out.EXCLUDED if is_excluded(node, time, rules) else None
 
 
-def misfit(node: Node, wanted: Requirement) -> Out | None:
+def misfit_reason(node: Node, wanted: Requirement) -> Out | None:
     """Return why hardware or version do not suit; None: they do. Models are another matter.
 
     A required card must match by name and video memory exactly; else video memory must be at
     least the task's (docs/reference/sources.md#crynux-dispatching, Candidate Pool).
     """
-    wrong = _wrong_card(node, wanted) if wanted.gpu is not None else _too_small(node, wanted.vram)
-    return wrong or _wrong_version(node.version, wanted.version)
+    wrong = (
+        _card_misfit(node, wanted) if wanted.gpu is not None else _memory_misfit(node, wanted.vram)
+    )
+    return wrong or _version_misfit(node.version, wanted.version)
 
 
-def _wrong_card(node: Node, wanted: Requirement) -> Out | None:
+def _card_misfit(node: Node, wanted: Requirement) -> Out | None:
     if node.gpu_name is None:
         return Out.GPU_UNKNOWN
     if node.gpu_name != wanted.gpu:
@@ -85,7 +87,7 @@ def _wrong_card(node: Node, wanted: Requirement) -> Out | None:
     return Out.VRAM_UNKNOWN if node.gpu_vram is None else Out.GPU_VRAM
 
 
-def _too_small(node: Node, least: int) -> Out | None:
+def _memory_misfit(node: Node, least: int) -> Out | None:
     if not least:
         return None
     if node.gpu_vram is None:
@@ -93,7 +95,7 @@ def _too_small(node: Node, least: int) -> Out | None:
     return Out.VRAM_TOO_SMALL if node.gpu_vram < least else None
 
 
-def _wrong_version(version: Version | None, wanted: Version | None) -> Out | None:
+def _version_misfit(version: Version | None, wanted: Version | None) -> Out | None:
     """Same major, (minor, patch) at least the task's.
 
     See docs/reference/scoring-rules.md#selection-weight.

@@ -41,7 +41,7 @@ def card_group_of(node: Node) -> CardGroup | None:
     return CardGroup(node.gpu_vram, node.gpu_name)
 
 
-def by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
+def group_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
     """Return the card groups in order, the smallest video memory first, nodes by address."""
     groups: dict[CardGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda each: each.address):

@@ -13,11 +13,11 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import (
     Out,
     Requirement,
-    misfit,
+    misfit_reason,
     requirement_of,
-    unavailable,
+    unavailability_reason,
 )
-from oracle.systems.legacy.grading import TRIO, CardGroup, by_card, card_group_of, is_gpt
+from oracle.systems.legacy.grading import TRIO, CardGroup, card_group_of, group_by_card, is_gpt
 from oracle.systems.policy import PolicyInput
 
 
@@ -56,13 +56,13 @@ def candidacy_of(task: Task, policy_input: PolicyInput) -> Candidacy:
     able: list[Node] = []
     out: dict[Address, str] = {}
     for node in members:
-        reason = why_unable(node, wanted, policy_input, gpt=gpt)
+        reason = inability_reason(node, wanted, policy_input, gpt=gpt)
         if reason is None:
             able.append(node)
         else:
             out[node.address] = reason
     groups: Iterable[tuple[CardGroup | None, list[Node]]] = (
-        by_card(able).items() if gpt else [(None, able)]
+        group_by_card(able).items() if gpt else [(None, able)]
     )
     enough = {group: nodes for group, nodes in groups if len(nodes) >= TRIO}
     few = TooFew.OF_ITS_CARD if gpt else TooFew.CANDIDATES
@@ -71,19 +71,19 @@ def candidacy_of(task: Task, policy_input: PolicyInput) -> Candidacy:
     return Candidacy(members, enough, out)
 
 
-def why_unable(
+def inability_reason(
     node: Node, wanted: Requirement, policy_input: PolicyInput, *, gpt: bool
 ) -> Out | None:
     """Return why a node cannot run a part of the task, whoever runs the others."""
-    reason = unavailable(node, policy_input.time, policy_input.rules)
+    reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.taken:
         return Out.TAKEN
-    return reason or misfit_of(node, wanted, gpt=gpt)
+    return reason or hardware_misfit_reason(node, wanted, gpt=gpt)
 
 
-def misfit_of(node: Node, wanted: Requirement, *, gpt: bool) -> Out | None:
+def hardware_misfit_reason(node: Node, wanted: Requirement, *, gpt: bool) -> Out | None:
     """Return why its card or its version do not suit; a GPT task needs a card that is known."""
-    reason = misfit(node, wanted)
+    reason = misfit_reason(node, wanted)
     if reason is None and gpt and card_group_of(node) is None:
         return Out.GPU_UNKNOWN if node.gpu_name is None else Out.VRAM_UNKNOWN
     return reason

@@ -11,7 +11,7 @@ from oracle.domain.state.task import Task
 from oracle.systems.legacy.grading import CardGroup
 from oracle.systems.legacy.legacy_eligibility import candidacy_of
 from oracle.systems.legacy.submission_speed import SubmissionSpeed, speeds
-from oracle.systems.legacy.trio_selection import TrioChoice, choose
+from oracle.systems.legacy.trio_selection import TrioChoice, choose_trio
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 
@@ -29,7 +29,7 @@ class LegacyPolicy:
 
     def choose(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
         """Draw three nodes, of one card for a GPT task; None: the task has to wait."""
-        return choose(task, policy_input, seed, equal=self.equal)
+        return choose_trio(task, policy_input, seed, equal=self.equal)
 
     def weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
         """Return with which weight each member is drawn among its like."""

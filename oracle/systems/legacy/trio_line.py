@@ -14,7 +14,7 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.legacy.grading import TRIO, is_gpt
 from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import InLine, in_turn, tasks_by_group
+from oracle.systems.waiting_line import InLine, sort_by_value, tasks_by_group
 
 
 class TaskGroup(NamedTuple):
@@ -45,13 +45,13 @@ def trios_of(
     groups = tasks_by_group(sorted(fellows, key=age_of))
     named = {task.group for task in waiting if task.group is not None}
     whole = [tasks for group, tasks in groups.items() if group in named and _is_whole(tasks)]
-    return in_turn(
+    return sort_by_value(
         InLine(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
         for tasks in whole
     )
 
 
-def never_startable(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:
+def unstartable_tasks(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:
     """Return the waiting tasks that no group of three will ever start, in order of age.
 
     Those in no group, or in one of another size; and what is left of a group of which a task

@@ -12,7 +12,7 @@ from oracle.domain.state.task import Task
 from oracle.systems.assignment import Choice
 from oracle.systems.crynux.requirements import Requirement, requirement_of
 from oracle.systems.legacy.grading import CardGroup, is_gpt
-from oracle.systems.legacy.legacy_eligibility import candidacy_of, why_unable
+from oracle.systems.legacy.legacy_eligibility import candidacy_of, inability_reason
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import PolicyInput
 from oracle.systems.waiting_line import InLine
@@ -63,7 +63,7 @@ class TrioPool:
         if row is None:
             return False
         wanted = requirement_of(task)
-        return why_unable(row, wanted, self.network, gpt=is_gpt(task)) is None
+        return inability_reason(row, wanted, self.network, gpt=is_gpt(task)) is None
 
     def _among(
         self, task: Task, policy_input: PolicyInput, card: CardGroup | None

@@ -13,7 +13,7 @@ from oracle.systems.legacy.grading import TRIO, CardGroup
 from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
 from oracle.systems.legacy.submission_speed import SubmissionSpeed, speeds
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn, Pick, draw, picks
+from oracle.systems.weighted_draw import Drawn, Pick, draw, draw_places
 
 # The card group is drawn by sha256(seed || this), so that it says nothing of the nodes' draws.
 _GROUP_SUFFIX = b"card group"
@@ -32,7 +32,7 @@ class TrioChoice:
     nodes: Sequence[Drawn]
 
 
-def choose(
+def choose_trio(
     task: Task, policy_input: PolicyInput, seed: bytes, *, equal: bool
 ) -> TrioChoice | None:
     """Draw three nodes for a task; None: there are not enough, it has to wait.
@@ -50,22 +50,22 @@ def choose(
     if not found.groups:
         return None
     weights = speeds(found.members, policy_input.time, policy_input.rules, equal=equal)
-    card, lot = _drawn_group(found, seed)
-    return TrioChoice(card, lot, _drawn_nodes(found, card, weights, seed))
+    card, lot = _draw_group(found, seed)
+    return TrioChoice(card, lot, _draw_nodes(found, card, weights, seed))
 
 
-def _drawn_group(found: Candidacy, seed: bytes) -> tuple[CardGroup | None, Pick | None]:
+def _draw_group(found: Candidacy, seed: bytes) -> tuple[CardGroup | None, Pick | None]:
     """Draw a group by its size, which gives each of its nodes the chance 1 / all candidates."""
     groups = list(found.groups)
     if groups == [None]:
         return None, None
     sizes = [len(nodes) for nodes in found.groups.values()]
     of_groups = sha256(seed + _GROUP_SUFFIX).digest()
-    lot = next(picks(sizes, bytearray(b"\1" * len(sizes)), of_groups, 1))
+    lot = next(draw_places(sizes, bytearray(b"\1" * len(sizes)), of_groups, 1))
     return groups[lot.place], lot
 
 
-def _drawn_nodes(
+def _draw_nodes(
     found: Candidacy,
     card: CardGroup | None,
     weights: Mapping[Address, SubmissionSpeed],

@@ -54,12 +54,12 @@ class OutcomeWindow:
             said = NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
         elif outcomes[0][0] + params.window_ms > now >= outcomes[-1][0]:
             if self._known is None:
-                self._known = _told(node, len(outcomes), self._ascending, params)
+                self._known = _stats_from_outcomes(node, len(outcomes), self._ascending, params)
             said = self._known
         else:
             counted = [one for at, one in outcomes if at <= now < at + params.window_ms]
             latencies = sorted(one for one in counted if one != _NONE)
-            said = _told(node, len(counted), latencies, params)
+            said = _stats_from_outcomes(node, len(counted), latencies, params)
         if now < self.out_until:
             return said._replace(failing=True, out_until_ms=self.out_until)
         return said
@@ -106,7 +106,7 @@ class ArticleMemory:
         return self._windows[node]
 
 
-def _told(
+def _stats_from_outcomes(
     node: Address, attempts: int, latencies: Sequence[float], params: ArticleParameters
 ) -> NodeStats:
     """Make statistics of that many outcomes, of which the successes took `latencies`, sorted."""

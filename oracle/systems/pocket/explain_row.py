@@ -11,10 +11,10 @@ from oracle.systems.pocket.ranking import RankedNode, Reason
 def explain_line(row: RankedNode) -> str:
     """Say how many tickets a node has and what cost it the others."""
     most = row.params.max_tickets
-    return f"{row.tickets} of {most} tickets: {_why(row)}"
+    return f"{row.tickets} of {most} tickets: {_reason_text(row)}"
 
 
-def _why(row: RankedNode) -> str:
+def _reason_text(row: RankedNode) -> str:
     stats, params = row.stats, row.params
     attempts = f"{stats.attempts} attempts"
     rate = f"success rate {stats.success_rate:.4f} of {attempts}"

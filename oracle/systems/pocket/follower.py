@@ -15,7 +15,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import Out, misfit, requirement_of
+from oracle.systems.crynux.requirements import Out, misfit_reason, requirement_of
 from oracle.systems.pocket.attribution import Attribution, TaskOutcome, scope_of
 from oracle.systems.pocket.explain_row import parts_of
 from oracle.systems.pocket.node_selector import NodeSelector
@@ -115,7 +115,7 @@ class PocketFollower:
             return Out.TAKEN
         if self.selector.params.needs_stake and not node.stake:
             return StakeOut.UNKNOWN if node.stake is None else StakeOut.NONE
-        return misfit(node, requirement_of(task))
+        return misfit_reason(node, requirement_of(task))
 
     def _joined(self, event: said.NodeJoined) -> None:
         """A node that joins starts anew: its history is cleared in every scope."""

@@ -32,7 +32,7 @@ def pick(ranking: Ranking, u: float | Fraction) -> Address:
     Raises:
         ValueError: `u` out of its range; nobody is ranked.
     """
-    return _chosen(_in_order_of_tickets(ranking), u).node
+    return _ticket_holder(_in_order_of_tickets(ranking), u).node
 
 
 def pick_many(ranking: Ranking, us: Iterable[float | Fraction]) -> list[Address]:
@@ -49,7 +49,7 @@ def pick_many(ranking: Ranking, us: Iterable[float | Fraction]) -> list[Address]
     for u in us:
         if not rows:
             break
-        row = _chosen(rows, u)
+        row = _ticket_holder(rows, u)
         chosen.append(row.node)
         rows = list(with_chances(r for r in rows if r.node != row.node))
     return chosen
@@ -64,7 +64,7 @@ def _in_order_of_tickets(ranking: Ranking) -> list[RankedNode]:
     return rows
 
 
-def _chosen(rows: list[RankedNode], u: float | Fraction) -> RankedNode:
+def _ticket_holder(rows: list[RankedNode], u: float | Fraction) -> RankedNode:
     if not 0 <= u < 1:
         raise ValueError(f"u must be at least 0 and below 1, not {u}")
     if not rows:

@@ -91,7 +91,7 @@ def rank(
     rows: list[RankedNode] = []
     factor, previous = params.max_tickets, 0.0
     for stats in sorted(every, key=lambda s: s.weighted):
-        rows.append(_walked(stats, factor, previous, params))
+        rows.append(_rank_node(stats, factor, previous, params))
         factor, previous = rows[-1].factor_after, stats.weighted
     total = sum(row.tickets for row in rows)
     return Ranking(
@@ -104,7 +104,7 @@ def rank(
     )
 
 
-def _walked(stats: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
+def _rank_node(stats: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
     """Give one node its tickets, `factor` and `previous` being what the node before it left."""
     benchmark = _benchmark(stats, previous, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
@@ -113,7 +113,7 @@ def _walked(stats: NodeStats, factor: int, previous: float, params: Parameters) 
         lost = round_half_up(difference * params.multiplier)
         after = factor - lost
         if after <= 0:
-            after = _at_bottom(stats, params)
+            after = _remaining_factor(stats, params)
     tickets, reason = _tickets(stats, after, params)
     return RankedNode(stats, benchmark, difference, lost, factor, after, tickets, reason, params)
 
@@ -126,7 +126,7 @@ def _benchmark(stats: NodeStats, previous: float, params: Parameters) -> float |
     return max(previous, params.expected)
 
 
-def _at_bottom(stats: NodeStats, params: Parameters) -> int:
+def _remaining_factor(stats: NodeStats, params: Parameters) -> int:
     """Return what is left of a factor that latency has used up: "as few as a single time"."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
@@ -135,13 +135,13 @@ def _at_bottom(stats: NodeStats, params: Parameters) -> int:
 
 def _tickets(stats: NodeStats, factor: int, params: Parameters) -> tuple[int, Reason]:
     if not stats.failing and stats.success_rate > params.success_rate_full:
-        return factor, _of_full_weight(stats, factor, params)
+        return factor, _full_weight_reason(stats, factor, params)
     if isinstance(params, PortalParameters):
-        return _of_the_portal(stats, params)
+        return _portal_tickets(stats, params)
     return (0, Reason.OUT) if stats.failing else (1, Reason.LOW_SUCCESS)
 
 
-def _of_the_portal(stats: NodeStats, params: PortalParameters) -> tuple[int, Reason]:
+def _portal_tickets(stats: NodeStats, params: PortalParameters) -> tuple[int, Reason]:
     if not stats.failing and stats.success_rate > 0:
         return 1, Reason.LOW_SUCCESS
     if stats.attempts < params.shelve_failures:
@@ -149,7 +149,7 @@ def _of_the_portal(stats: NodeStats, params: PortalParameters) -> tuple[int, Rea
     return 0, Reason.FLAGGED if stats.failing else Reason.SHELVED
 
 
-def _of_full_weight(stats: NodeStats, factor: int, params: Parameters) -> Reason:
+def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> Reason:
     if factor == 0:
         return Reason.ZEROED
     if factor < params.max_tickets:

@@ -15,7 +15,7 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.requirements import misfit, requirement_of
+from oracle.systems.crynux.requirements import misfit_reason, requirement_of
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.waiting import QueueGroup, group_of
 
@@ -99,7 +99,7 @@ class TaskQueue:
     def can_run(self, node: Node, task: Task) -> bool:
         """Tell whether card, version and, without a fallback, models suit the task."""
         wanted = requirement_of(task)
-        if misfit(node, wanted) is not None:
+        if misfit_reason(node, wanted) is not None:
             return False
         return self.weighting.fallback or self.weighting.counted(wanted.models).issubset(
             node.models

@@ -16,7 +16,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.legacy.grading import TRIO, CardGroup, card_group_of
-from oracle.systems.legacy.legacy_eligibility import misfit_of
+from oracle.systems.legacy.legacy_eligibility import hardware_misfit_reason
 from oracle.systems.legacy.trio_line import TaskGroup, group_of
 from oracle.systems.waiting_line import InLine
 from oracle.systems.weighted_draw import draw
@@ -180,10 +180,12 @@ def _first_offer(
 ) -> TrioTask | None:
     for entry in entries:
         wanted = requirement_of(entry.task)
-        if misfit_of(combination.freed, wanted, gpt=group.gpt) is not None:
+        if hardware_misfit_reason(combination.freed, wanted, gpt=group.gpt) is not None:
             continue
         able = [
-            node for node in combination.partners if misfit_of(node, wanted, gpt=group.gpt) is None
+            node
+            for node in combination.partners
+            if hardware_misfit_reason(node, wanted, gpt=group.gpt) is None
         ]
         if len(able) >= TRIO - 1:
             return TrioTask(group, entry, combination, able)

@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.crynux_policy import CrynuxFollower, why_not
+from oracle.systems.crynux.crynux_policy import CrynuxFollower, ineligibility_reason
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.policy import PolicyInput
 from oracle.systems.waiting import is_waiting
@@ -58,7 +58,10 @@ class PlainDispatch:
         if drawn is None or drawn.node in one.barred:
             return False
         network = self._network(frozenset(), time)
-        return why_not(network.nodes[drawn.node], requirement_of(one.task), network) is None
+        return (
+            ineligibility_reason(network.nodes[drawn.node], requirement_of(one.task), network)
+            is None
+        )
 
     def _candidates(self, one: InLine, time: int) -> list[tuple[Address, int]]:
         taken = one.out_of_reach(frozenset(each.node for each in self.active.values()))

@@ -13,7 +13,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux import candidate_pool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
-from oracle.systems.crynux.requirements import Out, Requirement, misfit
+from oracle.systems.crynux.requirements import Out, Requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
@@ -84,9 +84,9 @@ def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_
 
     def look(node: Node, wanted: Requirement) -> Out | None:
         looks.append(node)
-        return misfit(node, wanted)
+        return misfit_reason(node, wanted)
 
-    monkeypatch.setattr(candidate_pool, "misfit", look)
+    monkeypatch.setattr(candidate_pool, "misfit_reason", look)
     drawer = BlockDrawer(settings())
     drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
     assert len(drawer.plan.armed) == (0 if running else 1000)

@@ -20,7 +20,7 @@ from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
-from oracle.systems.weighted_draw import picks
+from oracle.systems.weighted_draw import draw_places
 from tests.support.examples import examples
 from tests.support.native.inputs import (
     COUNTS,
@@ -138,8 +138,8 @@ def test_draws_fall_on_the_same_places(native: Native, chance: Random, seed: byt
     offered = bytearray(1 if weight else chance.randrange(2) for weight in weights)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(weighted_draw, "native", native)
-        natively = [*picks(array("Q", weights), offered.copy(), seed, 50)]
-    assert natively == [*picks(weights, offered, seed, 50)]
+        natively = [*draw_places(array("Q", weights), offered.copy(), seed, 50)]
+    assert natively == [*draw_places(weights, offered, seed, 50)]
 
 
 @pytest.mark.parametrize("x", [6, 2**64, 2**128, -1])

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
-from oracle.systems.registry import changes_in, published, rule_set, rule_sets, rules_named
+from oracle.systems.registry import changes_in, published_rules, rule_set, rule_sets, rules_named
 from oracle.systems.rule_overrides import changes_of
 
 CHOSEN = {
@@ -118,7 +118,7 @@ def test_a_legacy_change_that_cannot_be_is_named(changes, complaint):
 
 @pytest.mark.parametrize("name", ["seed", "relay"])
 def test_a_rule_set_that_is_changed_to_what_it_is_stays_what_it_is(name):
-    assert rule_set(name, published(name)) == rules_named(name)
+    assert rule_set(name, published_rules(name)) == rules_named(name)
 
 
 @given(st.sampled_from(["seed", "relay"]), sound)
@@ -130,7 +130,7 @@ def test_what_was_changed_makes_the_rules_again(name, changes):
 
 
 def test_what_nobody_published_is_a_change():
-    assert "legacy.window_seconds" in published("legacy")
+    assert "legacy.window_seconds" in published_rules("legacy")
     assert changes_in(rule_set("legacy", CHOSEN)) == CHOSEN
 
 

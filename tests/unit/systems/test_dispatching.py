@@ -16,10 +16,10 @@ from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
     Choice,
-    Turn,
-    armed_in,
+    PlanStep,
     next_plan,
     queue_of,
+    ready_tasks,
 )
 from oracle.systems.waiting_line import Drop, InLine, Line, drop_with, line_of
 from oracle.systems.weighted_draw import draw
@@ -77,9 +77,9 @@ class World:
     """One block after the other of a network that a test makes up."""
 
     plan: AssignmentPlan = NOTHING_PLANNED
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[PlanStep] = field(default_factory=list)
 
-    def go(self, number: int, waiting: list[InLine], pool: Free, fork: int = 0) -> Turn:
+    def go(self, number: int, waiting: list[InLine], pool: Free, fork: int = 0) -> PlanStep:
         turn = next_plan(self.plan, block(number, fork), Line(waiting), pool)
         self.plan = turn.plan
         self.turns.append(turn)
@@ -294,7 +294,7 @@ def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
         other.go(number, waiting, pool)
         # All that a database remembers is who stands; what is armed follows.
         standing = dict(other.plan.active)
-        other.plan = AssignmentPlan(standing, armed_in(Line(waiting), standing, pool))
+        other.plan = AssignmentPlan(standing, ready_tasks(Line(waiting), standing, pool))
         kept.append(other.plan)
         if number == back:
             # Another fork for a block, and back.

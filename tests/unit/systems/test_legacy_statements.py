@@ -16,7 +16,7 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.node_scores import count_scores, is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.systems.crynux.requirements import misfit, requirement_of
+from oracle.systems.crynux.requirements import misfit_reason, requirement_of
 from oracle.systems.registry import rule_set
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
 
@@ -105,7 +105,7 @@ def test_a_card_of_6_gb_gets_no_task_that_needs_12():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = folded(history, RULES)
     wanted = requirement_of(fold.ledger.tasks[task("t")])
-    fits = [misfit(fold.ledger.nodes[node(name)], wanted) for name in ("6", "12")]
+    fits = [misfit_reason(fold.ledger.nodes[node(name)], wanted) for name in ("6", "12")]
     assert fits == ["vram_too_small", None]
 
 

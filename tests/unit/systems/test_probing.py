@@ -8,7 +8,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.crynux.requirements import unavailable
+from oracle.systems.crynux.requirements import unavailability_reason
 from oracle.systems.probing import Probe, ProbeNeeds, ProbeWindow, is_probe_due, probes_due
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import a_node
@@ -60,7 +60,7 @@ def test_only_who_can_run_it_has_one_and_nobody_has_two(
     used = [address for probe in probes for address in probe.nodes]
 
     assert len(used) == len(set(used))
-    assert all(unavailable(rows[one], time, SEED) is None for one in used)
+    assert all(unavailability_reason(rows[one], time, SEED) is None for one in used)
     assert all(is_probe_due(rows[one], WINDOW) for one in firsts(probes))
     assert all(WINDOW.due_at(rows[one].address) <= time for one in firsts(probes))
 
@@ -81,7 +81,7 @@ def test_a_group_is_three_of_one_card_on_one_major_version(nodes: list[Node]):
 def test_by_the_end_of_a_window_nobody_who_could_have_one_is_left_out(nodes: list[Node]):
     used = {address for probe in due(nodes) for address in probe.nodes}
     for one in nodes:
-        able = unavailable(one, END, SEED) is None and one.version is not None
+        able = unavailability_reason(one, END, SEED) is None and one.version is not None
         assert (one.address in used) == (able and is_probe_due(one, WINDOW))
 
 

@@ -5,10 +5,10 @@ import pytest
 from oracle.systems.registry import (
     policies,
     policy_named,
-    published,
+    published_rules,
     rule_sets,
     systems,
-    unpublished,
+    unpublished_rules,
 )
 from oracle.systems.rule_overrides import MEANINGS
 
@@ -41,7 +41,9 @@ def test_every_policy_is_found_by_its_name():
 
 
 def test_every_rule_has_a_meaning():
-    named = {rule for name in rule_sets() for rule in (*published(name), *unpublished(name))}
+    named = {
+        rule for name in rule_sets() for rule in (*published_rules(name), *unpublished_rules(name))
+    }
     assert MEANINGS.keys() == named
     # One line of a table, whatever stands before it.
     assert all(len(meaning) <= LINE for meaning in MEANINGS.values())

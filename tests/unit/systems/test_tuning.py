@@ -7,7 +7,7 @@ from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.parameters import ArticleParameters
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.policy_overrides import parameters_of, sorted_out, tuned
+from oracle.systems.policy_overrides import parameters_of, split_changes, with_parameters
 from oracle.systems.registry import changeable_in, policies, policy_named, rule_sets
 
 
@@ -41,11 +41,11 @@ def test_numbers_of_pocket_are_changed_by_their_types():
 def test_every_number_is_read_back_from_its_text(name):
     policy = policy_named(name)
     texts = parameters_of(policy)
-    assert tuned(policy, texts) == policy
+    assert with_parameters(policy, texts) == policy
     # What is read back, and not just left as it was: each stands in another policy's place.
     for other in policies().values():
         if parameters_of(other).keys() == texts.keys():
-            assert parameters_of(tuned(other, texts)) == texts
+            assert parameters_of(with_parameters(other, texts)) == texts
 
 
 def test_a_legacy_policy_has_no_numbers_of_its_own():
@@ -59,18 +59,18 @@ def test_no_rule_and_no_number_of_a_policy_share_a_name():
 
 def test_changes_go_to_whoever_has_the_number():
     changes = {"penalty": "0.5", "weight_floor": "0.01"}
-    found = sorted_out(changes, ("penalty",), policy_named("seed"))
+    found = split_changes(changes, ("penalty",), policy_named("seed"))
     assert found == ({"penalty": "0.5"}, {"weight_floor": "0.01"})
 
 
 def test_a_name_of_a_rule_and_of_a_policy_is_refused():
     with pytest.raises(ValueError, match="weight_floor: is a rule, and a parameter of the policy"):
-        sorted_out({"weight_floor": "1"}, ("weight_floor",), policy_named("seed"))
+        split_changes({"weight_floor": "1"}, ("weight_floor",), policy_named("seed"))
 
 
 def test_a_name_of_nobody_is_refused_with_all_there_are():
     with pytest.raises(ValueError, match=r"^luck: no such rule \(there is penalty, weight_floor,"):
-        sorted_out({"luck": "1"}, ("penalty",), policy_named("seed"))
+        split_changes({"luck": "1"}, ("penalty",), policy_named("seed"))
 
 
 @pytest.mark.parametrize(

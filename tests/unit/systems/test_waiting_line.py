@@ -15,7 +15,7 @@ from oracle.domain.ids import GroupKey
 from oracle.domain.state.task import Ending, Task
 from oracle.systems.legacy.trio_line import trios_of
 from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import InLine, LineUp, WaitingTasks, in_turn, line_of
+from oracle.systems.waiting_line import InLine, LineUp, WaitingTasks, line_of, sort_by_value
 from tests.support.histories import group, node, task
 from tests.unit.systems.crynux.making import a_task
 
@@ -65,7 +65,7 @@ class Rows:
     def line(self, line_up: LineUp) -> list[InLine]:
         waiting = [one for one in self.tasks.values() if is_waiting(one)]
         groups = {one.group for one in waiting if one.group is not None}
-        return in_turn(line_up(waiting, self.of_groups(groups)))
+        return sort_by_value(line_up(waiting, self.of_groups(groups)))
 
 
 def kept(tasks: WaitingTasks) -> list[InLine]:

@@ -18,7 +18,7 @@ from oracle.systems.crynux.selection_weight import (
     Weighting,
     weight_of,
 )
-from oracle.systems.registry import policy_named, published
+from oracle.systems.registry import policy_named, published_rules
 from tests.support.histories import History, folded, node, node_after
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import told_by_times
@@ -71,7 +71,7 @@ def test_kickout_is_not_held_for_one_creator(vector):
 def test_seed_departs_from_the_letter_where_the_page_says_and_nowhere_else():
     section = PAGE.read_text("utf-8").partition("## Seed against its letter")[2]
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
-    rules, seed = published("crynux-docs"), published("seed")
+    rules, seed = published_rules("crynux-docs"), published_rules("seed")
     departures = {name: (seed[name], rules[name]) for name in rules if seed[name] != rules[name]}
     floors = tuple(f"{one.weight_floor / UNIT:g}" for one in (SEED_WEIGHTING, DOCS_WEIGHTING))
     assert rows == {**departures, "weight_floor": floors}

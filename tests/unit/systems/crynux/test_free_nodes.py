@@ -11,7 +11,12 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux import free_nodes
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.free_nodes import FreeNodes
-from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.crynux.requirements import (
+    Out,
+    misfit_reason,
+    requirement_of,
+    unavailability_reason,
+)
 from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.unit.systems.crynux.making import NOW, a_node, a_task
@@ -26,7 +31,7 @@ TURNS = st.lists(
 def fits(node: Node, task: Task, weighting: Weighting) -> bool:
     wanted = requirement_of(task)
     has_models = weighting.counted(wanted.models).issubset(node.models)
-    return misfit(node, wanted) is None and (weighting.fallback or has_models)
+    return misfit_reason(node, wanted) is None and (weighting.fallback or has_models)
 
 
 @pytest.mark.parametrize("stale", [0, 64])
@@ -51,7 +56,7 @@ def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
         for node in changed:
             rows[node.address] = node
             free.put(node)
-        why = {each.address: unavailable(each, time, SEED) for each in rows.values()}
+        why = {each.address: unavailability_reason(each, time, SEED) for each in rows.values()}
         able = [each for each in rows.values() if why[each.address] is None]
         assert free.nodes == {each.address: each for each in able}
         assert {each.address for each in free.idle()} == {
@@ -71,9 +76,9 @@ def test_who_waits_in_vain_costs_a_look_at_those_who_came_free_and_no_more(monke
 
     def look(node: Node, wanted: Any) -> Out | None:
         looks.append(node)
-        return misfit(node, wanted)
+        return misfit_reason(node, wanted)
 
-    monkeypatch.setattr(free_nodes, "misfit", look)
+    monkeypatch.setattr(free_nodes, "misfit_reason", look)
     free, wanted = FreeNodes(SEED, SEED_WEIGHTING), requirement_of(a_task(min_vram=40))
     for number in range(40):
         free.put(a_node(f"{number}", gpu_vram=8))

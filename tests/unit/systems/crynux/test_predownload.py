@@ -14,7 +14,7 @@ from oracle.systems.crynux.predownload import (
     predownloads,
     requests_of,
 )
-from oracle.systems.crynux.requirements import unavailable
+from oracle.systems.crynux.requirements import unavailability_reason
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
@@ -44,7 +44,9 @@ def test_those_asked_could_run_the_task_when_free_but_for_the_model(nodes, task)
     eligible = {each.node for each in plain if each.weight is not None}
     said = {one.model: one for one in predownloads(task, policy_input, SEED_WEIGHTING)}
     free = [
-        each for each in nodes if unavailable(each, policy_input.time, policy_input.rules) is None
+        each
+        for each in nodes
+        if unavailability_reason(each, policy_input.time, policy_input.rules) is None
     ]
     for model in set(task.models):
         holders = sum(model in each.models for each in free)

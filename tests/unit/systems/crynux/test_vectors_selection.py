@@ -17,7 +17,7 @@ from oracle.systems.crynux.crynux_policy import (
     CrynuxPolicy,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
-from oracle.systems.crynux.predownload import by_weight
+from oracle.systems.crynux.predownload import sort_by_weight
 from oracle.systems.crynux.selection_weight import locality_boost
 from oracle.systems.weighted_draw import draw
 from tests.support.histories import node
@@ -185,4 +185,4 @@ ZERO_WEIGHT_LAST = the_vector(
 def test_nodes_of_weight_zero_are_asked_last_in_order_of_address():
     vector = ZERO_WEIGHT_LAST
     weights = [(Address(each["address"]), each["stake"]) for each in vector["nodes"]]
-    assert by_weight(weights) == vector["expected"]
+    assert sort_by_weight(weights) == vector["expected"]

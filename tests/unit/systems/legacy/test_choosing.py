@@ -16,11 +16,11 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.legacy import trio_selection
-from oracle.systems.legacy.grading import CardGroup, by_card, card_group_of
+from oracle.systems.legacy.grading import CardGroup, card_group_of, group_by_card
 from oracle.systems.legacy.legacy_eligibility import candidacy_of
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.submission_speed import speeds
-from oracle.systems.weighted_draw import Pick, draw, picks
+from oracle.systems.weighted_draw import Pick, draw, draw_places
 from tests.support.examples import examples
 from tests.support.histories import node
 from tests.unit.systems.legacy.networks import cards, member, policy_input_of, scored, wanted
@@ -52,7 +52,7 @@ def chosen_for(task, policy_input, seed=SEED32):
 
 
 def test_nodes_are_grouped_by_card_and_cards_by_video_memory():
-    groups = groupby(by_card(cards(FIGURE)), attrgetter("vram"))
+    groups = groupby(group_by_card(cards(FIGURE)), attrgetter("vram"))
     assert {vram: [card.model for card in those] for vram, those in groups} == {
         12: ["RTX 4070"],
         16: ["RTX 3080", "RTX 4000 Ada", "RTX 4080"],
@@ -121,8 +121,8 @@ def chances_to_run(sizes, monkeypatch):
     found = candidacy_of(task, policy_input)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
-        monkeypatch.setattr(trio_selection, "picks", partial(fixed, lot))
-        card, _ = trio_selection._drawn_group(found, SEED32)
+        monkeypatch.setattr(trio_selection, "draw_places", partial(fixed, lot))
+        card, _ = trio_selection._draw_group(found, SEED32)
         trios = list(combinations([each.address for each in found.groups[card]], 3))
         for trio in trios:
             for address in trio:
@@ -194,7 +194,7 @@ def test_the_draws_are_those_of_the_seed():
     chosen = chosen_for(wanted(gpt=True), policy_input_of(nodes))
     of_groups = sha256(SEED32 + b"card group").digest()
     # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
-    lot = next(picks([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
+    lot = next(draw_places([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
     assert chosen.lot == lot
     group = [each.address for each in nodes if card_group_of(each) == chosen.card]
     assert chosen.nodes == draw([(address, UNIT) for address in group], SEED32, 3)
@@ -213,4 +213,4 @@ def test_every_member_gets_a_verdict_and_the_weights_make_one(counts, gpt):
 
 def test_products_of_cards_and_memory_are_groups_of_their_own():
     nodes = cards(dict.fromkeys(product(("A", "B"), (8, 16)), 1))
-    assert len(by_card(nodes)) == 4
+    assert len(group_by_card(nodes)) == 4

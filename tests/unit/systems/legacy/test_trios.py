@@ -12,7 +12,7 @@ from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
 from oracle.systems.legacy.grading import card_group_of
-from oracle.systems.legacy.trio_line import never_startable, trios_of
+from oracle.systems.legacy.trio_line import trios_of, unstartable_tasks
 from oracle.systems.pocket.follower import PocketFollower
 from tests.support.document.legacy_queue import LegacyQueue, as_one_task
 from tests.support.histories import node
@@ -87,7 +87,7 @@ def test_a_group_is_worth_what_its_tasks_are_and_as_old_as_the_last_of_them():
 def test_a_group_waits_for_its_third_task(there: int):
     tasks = trio("g")[:there]
     assert trios_of(tasks, tasks, PRICING.value_of) == []
-    assert never_startable(tasks, tasks) == []
+    assert unstartable_tasks(tasks, tasks) == []
 
 
 def test_what_is_left_of_a_group_never_starts():
@@ -100,14 +100,14 @@ def test_what_is_left_of_a_group_never_starts():
             setattr(first, name, value)
         tasks = [first, *rest]
         assert trios_of(rest, tasks, PRICING.value_of) == []
-        assert never_startable(rest, tasks) == rest
+        assert unstartable_tasks(rest, tasks) == rest
 
 
 def test_a_task_by_itself_or_in_a_larger_group_never_starts():
     alone, four = wanted("a"), [*trio("f"), wanted("f4", group=group("f"))]
     tasks = [alone, *four]
     assert trios_of(tasks, tasks, PRICING.value_of) == []
-    assert {task.key for task in never_startable(tasks, tasks)} == {task.key for task in tasks}
+    assert {task.key for task in unstartable_tasks(tasks, tasks)} == {task.key for task in tasks}
 
 
 def test_the_queue_counts_a_group_once_with_all_its_fees():
@@ -121,7 +121,7 @@ def test_the_queue_counts_a_group_once_with_all_its_fees():
 def test_three_tasks_of_a_group_that_is_to_be_larger_hold_nobody_up():
     tasks = trio("g", group_size=5)
     assert trios_of(tasks, tasks, PRICING.value_of) == []
-    assert never_startable(tasks, tasks) == tasks
+    assert unstartable_tasks(tasks, tasks) == tasks
 
 
 # --- who is drawn ---
