@@ -11,6 +11,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     open_app,
+    print_answer,
     print_json,
 )
 from oracle.cli.write_session import acting, command_lease
@@ -18,7 +19,7 @@ from oracle.domain.feed_rows import LARGEST_ID
 from oracle.errors import InputError
 from oracle.indexer.feeds.accepting import accept
 from oracle.indexer.feeds.witness_file import import_witness, witness_lines
-from oracle.queries.feed_view import fault_answer
+from oracle.queries.feed_view import FeedAcceptance, fault_view
 from oracle.queries.text.text_tables import in_utc
 
 feed = typer.Typer(no_args_is_help=True)
@@ -45,7 +46,7 @@ def list_faults(
         found = uow.feed.faults(is_open=not everything)
         is_read = app.config.feed.url is not None
     if as_json:
-        print_json([fault_answer(one) for one in found])
+        print_answer([fault_view(fault) for fault in found])
         return
     if not found:
         typer.echo("the feed has no fault" if is_read else "feed.url is not set: no feed is read")
@@ -77,8 +78,13 @@ def accept_faults(
     with open_app(config) as app, acting(app, "feed accept", dry_run=dry_run) as (uow, stamp):
         found = accept(uow, begin_after, None if dry_run else stamp.at)
     if as_json:
-        said = [fault_answer(one) for one in found]
-        print_json({"accepted": said, "from": begin_after, "dry_run": dry_run})
+        print_answer(
+            FeedAcceptance(
+                accepted=[fault_view(fault) for fault in found],
+                begin_after=begin_after,
+                dry_run=dry_run,
+            )
+        )
         return
     would = "would be" if dry_run else "are"
     after = "" if begin_after is None else f"; a new stream begins after row {begin_after}"

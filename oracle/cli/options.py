@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -97,9 +97,11 @@ def open_books(config: Path) -> Iterator[Books]:
         yield books
 
 
-def print_answer(answer: "BaseModel") -> None:
-    """Print the model that HTTP answers as one JSON document on stdout."""
-    typer.echo(answer.model_dump_json(indent=2, ensure_ascii=True))
+def print_answer(answer: "BaseModel | Sequence[BaseModel]") -> None:
+    """Print the model that HTTP answers, or a list of them, as one JSON document on stdout."""
+    from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
+
+    typer.echo(to_json(answer, indent=2, ensure_ascii=True))
 
 
 def print_json(value: object) -> None:

@@ -293,7 +293,9 @@ class DaemonSteps:
         starts = None if self.starts is None else self.starts.tx
         left = balance_at(starts)
         if starts is not None and left is not None:
-            self.watch.dispatcher = AccountBalance(starts.account.address, left)
+            self.watch.dispatcher = AccountBalance(
+                address=starts.account.address, balance_wei=left
+            )
         return dispatch_statistics(self.app.store, left)
 
 

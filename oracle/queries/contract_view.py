@@ -1,13 +1,15 @@
 """How contract, chain and an account of ours stand: for who asks beside the daemon."""
 
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import Field
 
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
+from oracle.queries.answers import AddressText, ApiModel, Integer
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
 from oracle.txmgr.client.receipts import balance_of, newest_block
@@ -49,30 +51,34 @@ class ChainView:
         until = self.contract.paused_until
         return until if until > self.head.time else None
 
-    def answer(self) -> dict[str, object]:
-        """Write what is known of the contract for programs."""
-        told = self.contract
-        return {
-            "round": None if told is None else told.round,
-            "pushed_at": None if told is None or not told.round else told.pushed_at,
-            "paused_until": self.paused_until,
-            "kicks_paused": None if told is None else told.kicks_paused,
-            "unknown": self.unknown,
-        }
+    def contract_view(self) -> "ContractView":
+        """Return the answer about the contract."""
+        contract = self.contract
+        return ContractView(
+            round=None if contract is None else contract.round,
+            pushed_at=None if contract is None or not contract.round else contract.pushed_at,
+            paused_until=self.paused_until,
+            kicks_paused=None if contract is None else contract.kicks_paused,
+            unknown=self.unknown,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class AccountBalance:
-    """An account of ours and its ether; `unknown` says why one of them is not known."""
+class ContractView(ApiModel):
+    """What is known of the contract; times in unix seconds of the chain."""
 
-    address: Address | None
-    balance_wei: int | None
-    unknown: str | None = None
+    round: int | None
+    pushed_at: int | None = Field(description="null: no round was accepted, or it is unknown.")
+    paused_until: int | None = Field(description="null: it takes reports, as far as known.")
+    kicks_paused: bool | None
+    unknown: str | None = Field(description="Why something of it is not known.")
 
-    def answer(self) -> dict[str, Any]:
-        """Return it for programs: wei as decimal text."""
-        wei = None if self.balance_wei is None else str(self.balance_wei)
-        return {"address": self.address, "balance_wei": wei, "unknown": self.unknown}
+
+class AccountBalance(ApiModel):
+    """An account of ours and its ether."""
+
+    address: AddressText | None
+    balance_wei: Integer | None
+    unknown: str | None = Field(default=None, description="Why one of them is not known.")
 
     def text(self) -> str:
         """Return it for people, rounded down."""
@@ -114,6 +120,7 @@ def _seen_by(lines: PoolView, address: str | None) -> ChainView:
 def account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:
     """Ask an endpoint what an account has."""
     try:
-        return AccountBalance(address, balance_of(endpoints.view(_SECONDS), address))
+        balance = balance_of(endpoints.view(_SECONDS), address)
     except TransientError as error:
-        return AccountBalance(address, None, str(error))
+        return AccountBalance(address=address, balance_wei=None, unknown=str(error))
+    return AccountBalance(address=address, balance_wei=balance)

@@ -1,29 +1,54 @@
 """How a feed beside the chain stands, and what of an answer rests on it: that has no proof."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Literal
+
+from pydantic import Field
 
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import FeedFault, is_of_feed, row_of
 from oracle.indexer.feeds.feed_faults import HOLDING
+from oracle.queries.answers import ApiModel
 from oracle.store.database import UnitOfWork
-from oracle.store.raw.feed_repository import FeedCursor
 
 
-@dataclass(frozen=True, slots=True)
-class FeedView:
-    """How far the feed was read: rows folded, rows that wait, and faults that nobody accepted."""
+class FeedFaultView(ApiModel):
+    """What is wrong with a row of the feed; times by the feed's clock, in seconds."""
 
-    cursor: FeedCursor
-    folded: int
-    waiting: int
-    faults: tuple[FeedFault, ...]
+    kind: str = Field(description="As docs/explanation/feed.md#faults spells it.")
+    stream: int
+    row: int
+    found_at: int
+    detail: str
+    accepted_at: int | None = Field(description="null: nobody has accepted it.")
 
-    @property
-    def is_held(self) -> bool:
-        """Whether nothing is published for a fault of it."""
-        return any(one.kind in HOLDING for one in self.faults)
+
+class FeedView(ApiModel):
+    """How far the feed was read, and its faults that nobody accepted."""
+
+    proof: Literal["none"] = Field(
+        default="none", description="Nobody can prove what a feed told, or what it left out."
+    )
+    stream: int
+    first_id: int | None = Field(description="null: there was no row yet.")
+    settled_id: int
+    highest_id: int
+    settled_to: int = Field(description="Every row of an earlier time is settled.")
+    asked_at: int = Field(description="By the feed's clock, in seconds.")
+    folded_rows: int
+    waiting_rows: int
+    held: bool = Field(description="Whether nothing is published for a fault of it.")
+    faults: list[FeedFaultView]
+
+
+class FeedAcceptance(ApiModel):
+    """The faults that `feed accept` accepted, or would accept."""
+
+    accepted: list[FeedFaultView]
+    begin_after: int | None = Field(
+        serialization_alias="from", description="A new stream begins after this row."
+    )
+    dry_run: bool
 
 
 def feed_view(uow: UnitOfWork) -> FeedView | None:
@@ -32,7 +57,19 @@ def feed_view(uow: UnitOfWork) -> FeedView | None:
     if cursor is None:
         return None
     folded, waiting = uow.feed.counts()
-    return FeedView(cursor, folded, waiting, tuple(uow.feed.faults(is_open=True)))
+    faults = list(uow.feed.faults(is_open=True))
+    return FeedView(
+        stream=cursor.stream,
+        first_id=cursor.first_id,
+        settled_id=cursor.settled_id,
+        highest_id=cursor.highest_id,
+        settled_to=cursor.settled_to,
+        asked_at=cursor.asked_at,
+        folded_rows=folded,
+        waiting_rows=waiting,
+        held=any(fault.kind in HOLDING for fault in faults),
+        faults=[fault_view(fault) for fault in faults],
+    )
 
 
 def feed_lines(seen: FeedView | None) -> Iterator[tuple[str, str]]:
@@ -43,41 +80,21 @@ def feed_lines(seen: FeedView | None) -> Iterator[tuple[str, str]]:
         "feed proof",
         "none: nobody can prove what a feed told, or what it left out",
     )
-    first = "no row yet" if seen.cursor.first_id is None else f"from row {seen.cursor.first_id}"
-    rows = f"{seen.folded} rows folded, {seen.waiting} waiting"
-    yield "feed", f"{first}, settled to {seen.cursor.settled_id}, {rows}"
+    first = "no row yet" if seen.first_id is None else f"from row {seen.first_id}"
+    rows = f"{seen.folded_rows} rows folded, {seen.waiting_rows} waiting"
+    yield "feed", f"{first}, settled to {seen.settled_id}, {rows}"
 
 
-def feed_answer(seen: FeedView | None) -> dict[str, Any] | None:
-    """Say it for programs."""
-    if seen is None:
-        return None
-    at = seen.cursor
-    return {
-        "proof": "none",
-        "stream": at.stream,
-        "first_id": at.first_id,
-        "settled_id": at.settled_id,
-        "highest_id": at.highest_id,
-        "settled_to": at.settled_to,
-        "asked_at": at.asked_at,
-        "folded_rows": seen.folded,
-        "waiting_rows": seen.waiting,
-        "held": seen.is_held,
-        "faults": [fault_answer(one) for one in seen.faults],
-    }
-
-
-def fault_answer(fault: FeedFault) -> dict[str, Any]:
-    """Say what is wrong with a row, for programs."""
-    return {
-        "kind": fault.kind,
-        "stream": fault.stream,
-        "row": fault.row,
-        "found_at": fault.found_at,
-        "detail": fault.detail,
-        "accepted_at": fault.accepted_at,
-    }
+def fault_view(fault: FeedFault) -> FeedFaultView:
+    """Return the answer about what is wrong with a row."""
+    return FeedFaultView(
+        kind=fault.kind,
+        stream=fault.stream,
+        row=fault.row,
+        found_at=fault.found_at,
+        detail=fault.detail,
+        accepted_at=fault.accepted_at,
+    )
 
 
 def origin_of(at: Position) -> Mapping[str, object]:

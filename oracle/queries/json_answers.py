@@ -21,9 +21,10 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.state.node import Membership
 from oracle.queries.contract_view import AccountBalance, ChainView
-from oracle.queries.endpoint_view import EndpointView, endpoint_answers
+from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
-from oracle.queries.feed_view import feed_answer, origin_of
+from oracle.queries.feed_view import origin_of
+from oracle.queries.halt_view import halt_view
 from oracle.queries.legacy_answers import (
     factors_answer,
     rounds_answer,
@@ -32,7 +33,6 @@ from oracle.queries.legacy_answers import (
 )
 from oracle.queries.node_rows import rule_set_answer
 from oracle.queries.status import StatusReport
-from oracle.store.ops.halts import Halt
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.crynux.predownload import requests_of
@@ -48,7 +48,7 @@ def status_answer(
     head = None if chain.head is None else chain.head.number
     return {
         "version": __version__,
-        "halts": [halt_answer(one) for one in seen.halts],
+        "halts": [halt_view(halt).model_dump(mode="json") for halt in seen.halts],
         "chain_id": seen.chain_id,
         "start_block": seen.start_block,
         "rules": None if seen.rules is None else rule_set_answer(seen.rules),
@@ -56,7 +56,7 @@ def status_answer(
         "final": seen.final,
         "head": head,
         "lag_blocks": seen.lag_to(chain.head),
-        "contract": chain.answer(),
+        "contract": chain.contract_view().model_dump(mode="json"),
         "senders": [
             {
                 "address": account.address,
@@ -76,14 +76,14 @@ def status_answer(
         "kickouts_refused": seen.kicks_refused,
         "nodes_without_index": seen.unregistered,
         "registration_gas": seen.unregistered * REGISTRATION_GAS,
-        "endpoints": endpoint_answers(endpoints),
+        "endpoints": [view.model_dump(mode="json") for view in endpoints],
         "endpoints_proven_wrong": dict(seen.wrong),
         "suspect_blocks": seen.suspect,
         "levels": dict(seen.levels),
         "refused": None if seen.refusal is None else seen.refusal.words,
         "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
         "dead_letters": seen.dead_letters,
-        "feed": feed_answer(seen.feed),
+        "feed": None if seen.feed is None else seen.feed.model_dump(mode="json"),
         "anomalies": seen.anomalies,
         "nodes": dict(sorted(seen.nodes.items())),
         "kickouts_due": seen.kickouts_due,
@@ -107,26 +107,8 @@ def status_answer(
         "tasks_waiting": seen.tasks_waiting,
         "draws_standing": seen.draws_active,
         "oldest_draw_block": seen.oldest_draw,
-        "dispatcher": None if dispatcher is None else dispatcher.answer(),
+        "dispatcher": None if dispatcher is None else dispatcher.model_dump(mode="json"),
         "lease": seen.lease,
-    }
-
-
-def halt_answer(one: Halt) -> dict[str, Any]:
-    """Write a halt for programs; times in unix seconds."""
-    evidence, cleared = one.evidence, one.cleared
-    return {
-        "name": one.name,
-        "active": cleared is None,
-        "since_block": one.since_block,
-        "since_time": one.since_time,
-        "reason": one.reason,
-        "block": None if evidence is None else evidence.block,
-        "our_hash": None if evidence is None else evidence.ours,
-        "their_hash": None if evidence is None else evidence.theirs,
-        "cleared_time": None if cleared is None else cleared.time,
-        "cleared_by": None if cleared is None else cleared.by,
-        "cleared_reason": None if cleared is None else cleared.reason,
     }
 
 

@@ -17,7 +17,7 @@ from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import shown
 from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
-from oracle.queries.endpoint_view import EndpointView, newest_of, recall
+from oracle.queries.endpoint_view import EndpointView, recall
 from oracle.queries.feed_view import feed_lines
 from oracle.queries.health import (
     findings_from_chain_view,
@@ -118,7 +118,7 @@ def _balance_of_dispatcher(app: App) -> AccountBalance | None:
     try:
         address = app.dispatcher_address()
     except InputError as error:
-        return AccountBalance(None, None, str(error))
+        return AccountBalance(address=None, balance_wei=None, unknown=str(error))
     if address is None:
         return None
     with app.fresh_endpoints() as endpoints:
@@ -149,16 +149,15 @@ def _lines(
 
 def _of_reading(seen: StatusReport, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
     """Say who tells us of the chain, and how sure we are."""
-    newest = newest_of(endpoints)
     for view in endpoints:
         head = "" if view.head is None else f", at block {view.head}"
         # Who has nothing to do is hardly asked: that it lags is not known.
         lag = (
             ""
-            if newest is None or view.head in {None, newest}
-            else f" when it was asked last, {newest - view.head} below the newest"
+            if not view.lag_blocks
+            else f" when it was asked last, {view.lag_blocks} below the newest"
         )
-        yield "endpoint", f"{view.name}{head}{lag}, {view.state}"
+        yield "endpoint", f"{view.endpoint}{head}{lag}, {view.state}"
     levels = [f"{blocks} {level}" for level, blocks in seen.levels.items()]
     yield "blocks read", ", ".join(levels) or "none"
     yield "dead letters", str(seen.dead_letters)

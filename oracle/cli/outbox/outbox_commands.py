@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
 from oracle.cli.outbox import outbox_actions, rebuild_command
 from oracle.cli.outbox.outbox_actions import CallArgument
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.cli.write_session import unix_seconds
 from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
+from oracle.queries.outbox.intent_view import intent_detail, intent_view, sent_of, task_of
 from oracle.queries.outbox.outbox_advice import after_pause
-from oracle.queries.outbox.outbox_answers import intent_answer, sent_of, task_of
 from oracle.queries.outbox.outbox_figures import CALL_KINDS
 from oracle.queries.text.prefixes import call_named
 from oracle.store.database import UnitOfWork
@@ -20,7 +20,6 @@ from oracle.store.outbox.records import (
     REBUILT,
     Intent,
     IntentState,
-    JournalEntry,
 )
 
 outbox = typer.Typer(no_args_is_help=True)
@@ -66,7 +65,7 @@ def list_intents(
     now = int(unix_seconds())
     if as_json:
         pairs = zip(intents, sent, strict=True)
-        print_json([intent_answer(intent, one, now) for intent, one in pairs])
+        print_answer([intent_view(intent, one, now) for intent, one in pairs])
         return
     show_intents(zip(intents, sent, strict=True), now)
 
@@ -83,11 +82,12 @@ def show_one(
         intent = call_named(uow, which)
         journal = uow.outbox.journal.of_intent(intent.id)
         sent = sent_of(uow, intent)
-        answer = {**intent_answer(intent, sent, int(unix_seconds())), "node": _node(uow, intent)}
-    if not as_json:
-        show_intent(answer, sent.attempts, journal)
-        return
-    print_json({**answer, "journal": [_entry_answer(entry) for entry in journal]})
+        view = intent_view(intent, sent, int(unix_seconds()))
+        answer = intent_detail(view, _node(uow, intent), journal)
+    if as_json:
+        print_answer(answer)
+    else:
+        show_intent(answer)
 
 
 def _node(uow: UnitOfWork, intent: Intent) -> str | None:
@@ -95,13 +95,3 @@ def _node(uow: UnitOfWork, intent: Intent) -> str | None:
     task, seed = task_of(intent), intent.request.as_of_hash
     draws = [] if task is None else uow.draws.of_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)
-
-
-def _entry_answer(entry: JournalEntry) -> dict[str, object]:
-    return {
-        "at": entry.at,
-        "event": entry.event,
-        "detail": entry.detail,
-        "epoch": entry.epoch,
-        "actor": entry.actor,
-    }

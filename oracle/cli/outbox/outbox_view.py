@@ -1,22 +1,29 @@
 """What `outbox` shows to people: a row for each request, and one of them whole."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 import typer
 
+from oracle.queries.outbox.intent_view import (
+    AttemptView,
+    IntentDetail,
+    JournalLine,
+    group_of,
+    reason_of,
+    task_of,
+)
 from oracle.queries.outbox.outbox_advice import SentState
-from oracle.queries.outbox.outbox_answers import group_of, reason_of, task_of
 from oracle.queries.text.human_numbers import span
 from oracle.queries.text.text_tables import in_utc, print_table
-from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
+from oracle.store.outbox.records import Attempt, Intent, IntentState
 
 _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
 _TEXT = ("kind", "about", "state", "changed", "reason")
 _GWEI, _ETHER = 10**9, 10**18
 _TIMES_OF_DAY = ("created_at", "updated_at", "not_before", "deadline")
 # Listed below the rest, each in a line of its own.
-_NOT_SHOWN = ("attempts",)
+_NOT_SHOWN = ("attempts", "journal")
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 # Digits of a task's key that tell it from its neighbours in a list.
 _SHORT = len("0x") + 8
@@ -39,19 +46,18 @@ def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
     print_table(_COLUMNS, rows, left=_TEXT)
 
 
-def show_intent(
-    answer: Mapping[str, object], attempts: Sequence[Attempt], journal: Sequence[JournalEntry]
-) -> None:
+def show_intent(answer: IntentDetail) -> None:
     """Print everything that is known of one."""
-    for name, value in answer.items():
+    for name in type(answer).model_fields:
+        value = getattr(answer, name)
         # A task is named by a line of its own.
-        is_said = name in _NOT_SHOWN or (name == "about" and answer["task"] is not None)
+        is_said = name in _NOT_SHOWN or (name == "about" and answer.task is not None)
         if value is not None and not is_said:
             spoken = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
             typer.echo(f"{spoken:<{_NAME_WIDTH}}{_said(name, value)}")
-    for attempt in attempts:
+    for attempt in answer.attempts:
         typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_told(attempt)}")
-    for _, alike in groupby(journal, key=lambda one: (one.event, one.detail, one.actor)):
+    for _, alike in groupby(answer.journal, key=lambda one: (one.event, one.detail, one.actor)):
         typer.echo(_lived(list(alike)))
 
 
@@ -64,7 +70,7 @@ def _said(name: str, value: object) -> str:
     return span(int(str(value))) if name == "age_seconds" else str(value)
 
 
-def _lived(alike: Sequence[JournalEntry]) -> str:
+def _lived(alike: Sequence[JournalLine]) -> str:
     """Write entries that say the same, one after the other, as one line."""
     first, last = alike[0], alike[-1]
     by = "" if first.actor is None else f"by {first.actor}"
@@ -75,15 +81,15 @@ def _lived(alike: Sequence[JournalEntry]) -> str:
     return f"{in_utc(first.at, _MOMENT)}  {said}{again}"
 
 
-def _told(attempt: Attempt) -> str:
+def _told(attempt: AttemptView) -> str:
     """Say what was signed, what it pays, how often it was sent and what was answered last."""
     times = _TIMES.get(attempt.sends, f"{attempt.sends} times")
     sent = f"sent {times}" if attempt.sends else "not sent"
     since = "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
-    signed, error = attempt.signed, attempt.last_error_text or attempt.last_error_class
-    pays = f"up to {signed.max_fee_wei / _GWEI:g} gwei, tip {signed.tip_wei / _GWEI:g}"
+    error = attempt.last_error_text or attempt.last_error
+    pays = f"up to {attempt.max_fee_wei / _GWEI:g} gwei, tip {attempt.tip_wei / _GWEI:g}"
     answered = "" if error is None else f"; answered last: {error}"
-    return f"{signed.tx_hash}, {sent}{since} ({attempt.reason.value}; {pays}{answered})"
+    return f"{attempt.hash}, {sent}{since} ({attempt.why}; {pays}{answered})"
 
 
 def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:

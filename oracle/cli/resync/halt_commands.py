@@ -10,13 +10,14 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     open_app,
+    print_answer,
     print_json,
 )
 from oracle.cli.write_session import acting
 from oracle.daemon.lease.lease_holder import holder_name
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_halt_if_proven
-from oracle.queries.json_answers import halt_answer
+from oracle.queries.halt_view import halt_view
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.ops.halts import Cleared
 
@@ -41,7 +42,7 @@ def list_halts(
     with open_app(config) as app, app.store.reading() as uow:
         found = uow.halts.history(limit)
     if as_json:
-        print_json([halt_answer(one) for one in found])
+        print_answer([halt_view(halt) for halt in found])
         return
     if not found:
         typer.echo("nothing was ever halted")

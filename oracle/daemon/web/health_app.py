@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from pydantic_core import to_json
 
 from oracle import __version__
 from oracle.daemon.daemon_health import DaemonHealth
@@ -19,7 +20,7 @@ from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.health import health_of
 from oracle.queries.json_answers import status_answer
-from oracle.queries.outbox.outbox_answers import intent_answer, sent_of
+from oracle.queries.outbox.intent_view import IntentView, intent_view, sent_of
 from oracle.queries.status import overview
 from oracle.store.database import Store
 from oracle.telemetry import metrics
@@ -98,7 +99,7 @@ def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
     with seats.one() as is_seated:
         try:
             if is_seated:
-                return JSONResponse(read())
+                return Response(to_json(read()), media_type="application/json")
         except OracleError as error:
             return JSONResponse({"error": str(error)}, _NOT_NOW)
     return JSONResponse({"error": _FULL}, _NOT_NOW)
@@ -111,12 +112,12 @@ def _status(watch: DaemonHealth, store: Store) -> dict[str, Any]:
     return {"health": health.to_dict(), **told}
 
 
-def _intents(store: Store) -> list[dict[str, object]]:
+def _intents(store: Store) -> list[IntentView]:
     """Return what `outbox list --json` prints."""
     now = int(time.clock_gettime(time.CLOCK_REALTIME))
     with store.reading() as uow:
         newest = uow.outbox.intents.newest(_NEWEST_INTENTS)
-        return [intent_answer(intent, sent_of(uow, intent), now) for intent in newest]
+        return [intent_view(intent, sent_of(uow, intent), now) for intent in newest]
 
 
 def _database_faults(store: Callable[[], Store]) -> list[str]:

@@ -187,7 +187,7 @@ def test_chain_ahead_of_the_clock_is_no_fault():
 
 def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
-    assert watch.chain.answer()["unknown"] == "this process has not looked at it"
+    assert watch.chain.contract_view().unknown == "this process has not looked at it"
     figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
     watch.counted(OutboxFigures(Totals(), contract=replace(figures, pushed_at=4_900)))
     assert watch.contract == PAUSED

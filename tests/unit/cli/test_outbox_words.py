@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
+from oracle.queries.outbox.intent_view import IntentDetail, intent_detail, intent_view
 from oracle.queries.outbox.outbox_advice import SentState, advice, after_pause
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
@@ -29,6 +30,23 @@ DEAR = replace(BYTES, last_error_class="underpriced", last_error_text="max fee l
 
 def entry(at: int, event: str, detail: str) -> JournalEntry:
     return JournalEntry(at, 66, None, None, event, detail, 1, None)
+
+
+def detail(journal: list[JournalEntry]) -> IntentDetail:
+    view = intent_view(LIVE_PUSH, SentState(None, [BYTES], None), now=5)
+    return intent_detail(view, None, journal)
+
+
+def test_shown_call_has_its_amounts_in_ether_and_its_transactions(capsys):
+    show_intent(detail([]))
+    lines = capsys.readouterr().out.splitlines()
+
+    assert "max cost      0.001000000 ether" in lines
+    assert "age           5 s" in lines
+    assert lines[-1] == (
+        f"transaction   {SIGNED.tx_hash}, sent 9 times since block 1 "
+        "(first; up to 200 gwei, tip 1)"
+    )
 
 
 def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
@@ -62,7 +80,7 @@ def test_who_is_paused_for_a_foreign_nonce_reads_both_ways_out():
 
 def test_the_longest_word_of_the_journal_is_apart_from_what_follows(capsys):
     over = IntentState.SUPERSEDED.value
-    show_intent({}, [], [entry(0, over, "round 4 is taken")])
+    show_intent(detail([entry(0, over, "round 4 is taken")]))
     assert f"{over} round 4 is taken" in capsys.readouterr().out
 
 
@@ -70,9 +88,9 @@ def test_lines_of_the_journal_that_say_the_same_are_one(capsys):
     again = [entry(at, "sent", "underpriced") for at in range(60, 3600, 60)]
     journal = [entry(0, "live", ""), *again, entry(3600, "mined", "block 7, worked")]
 
-    show_intent({}, [], journal)
+    show_intent(detail(journal))
 
-    assert capsys.readouterr().out.splitlines() == [
+    assert capsys.readouterr().out.splitlines()[-3:] == [
         "1970-01-01 00:00:00  live",
         "1970-01-01 00:01:00  sent       underpriced (59 times, until 1970-01-01 00:59:00)",
         "1970-01-01 01:00:00  mined      block 7, worked",
