@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
-from oracle.cli.write_session import unix_seconds
 from oracle.daemon.notify_targets import targets_of
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.notify.target import NotDeliveredError, Target, a_test_message
 from oracle.queries.text.text_tables import in_utc

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from oracle.bindings.inspection import inspected
 from oracle.chain.heads import Heads
-from oracle.cli.write_session import command_lease, tell_of_lease, unix_seconds
+from oracle.cli.write_session import command_lease, tell_of_lease
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.dry_run import dry_run_text as said_by

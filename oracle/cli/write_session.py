@@ -2,7 +2,6 @@
 
 import getpass
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +9,7 @@ import typer
 
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import LeaseHeldError, leased, worker
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -66,8 +66,3 @@ def command_lease(app: App, command: str) -> Iterator[int]:
             f"{error}. Stop the daemon, and what stands by for it, run `{command}` again, and "
             "start them: they go on where they were"
         ) from None
-
-
-def unix_seconds() -> float:
-    """Return the time for the journal."""
-    return time.clock_gettime(time.CLOCK_REALTIME)

@@ -16,6 +16,7 @@ from oracle.daemon.app import App
 from oracle.daemon.config.section_values import feed_settings
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import Job
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.feed_rows import FeedFault
 from oracle.errors import TransientError
 from oracle.indexer.feeds.feed_faults import HOLDING
@@ -33,10 +34,6 @@ CHECK_SECONDS = 10.0
 _REREAD_PAGES = REREAD_IDS + 1
 
 
-def _wall() -> float:
-    return time.clock_gettime(time.CLOCK_REALTIME)
-
-
 @dataclass(slots=True)
 class FeedSteps:
     """What these turns share; `watch` is told why the daemon is not ready for the feed's sake.
@@ -51,7 +48,7 @@ class FeedSteps:
     feed: FeedClient
     second: FeedClient | None = None
     clock: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = _wall
+    wall: Callable[[], float] = unix_seconds
     _polling: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _rereading: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _comparing: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)

@@ -1,6 +1,5 @@
 """The rooms that read: endpoints, database, reader and fold, put together from the settings."""
 
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -25,6 +24,7 @@ from oracle.daemon.config.dispatch_section import dispatch_settings
 from oracle.daemon.config.section_values import feed_client, feed_reader, probe_settings
 from oracle.daemon.config.verify_section import policy_of
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.dispatch.assigner import DrawHook, check_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.probe_settings import ProbeSettings
@@ -169,9 +169,7 @@ class ReadApp(Books):
     @cached_property
     def facts(self) -> CapabilityCache:
         """What was learned of the endpoints, kept in the database once that is open."""
-        return CapabilityCache(
-            lambda: self.__dict__.get("store"), lambda: time.clock_gettime(time.CLOCK_REALTIME)
-        )
+        return CapabilityCache(lambda: self.__dict__.get("store"), unix_seconds)
 
     @cached_property
     def prober(self) -> Prober:

@@ -10,18 +10,14 @@ from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth, count_window
 from oracle.daemon.feed_steps import FeedSteps, feed_steps
-from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
+from oracle.daemon.lease.lease_keeper import renew
 from oracle.daemon.maintenance_steps import (
     BACKGROUND_SECONDS,
-    COUNTERS_TURN_SECONDS,
-    SNAPSHOT_TURN_SECONDS,
     MaintenanceSteps,
     OutboxStatistics,
     balance_at,
     why_unaudited,
 )
-from oracle.daemon.optional_steps import optional_jobs
-from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.probe_planner import plan_next
@@ -47,8 +43,8 @@ from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.signing_queue import backoff_reason
 
-_STATISTICS_SECONDS = 10.0
-_RECONCILE_SECONDS = 300.0
+STATISTICS_SECONDS = 10.0
+RECONCILE_SECONDS = 300.0
 # A second provider may be silent for so long before the daemon is not ready.
 UNCONFIRMED_SECONDS = 300.0
 # How often to see whether an endpoint is due, each is once an hour, or one that was late has told.
@@ -297,31 +293,3 @@ class DaemonSteps:
                 address=starts.account.address, balance_wei=left
             )
         return dispatch_statistics(self.app.store, left)
-
-
-def snapshot_job(work: DaemonSteps) -> list[Job]:
-    """Return the loop that makes snapshots: a daemon's alone, for it is work of hours."""
-    if work.wait is not None:
-        return []
-    return [Job("snapshots", SNAPSHOT_TURN_SECONDS, work.integrity.snapshot)]
-
-
-def steps_of(work: DaemonSteps) -> list[Job]:
-    """Return the loops in the order of their first turns."""
-    poll = work.app.config.chain.poll_seconds
-    return [
-        Job("lease", RENEW_SECONDS, work.keep_lease),
-        Job("reconcile", _RECONCILE_SECONDS, work.compare),
-        # Before the index: they look before blocks that an operator took back are there again.
-        *optional_jobs(work.app, work.ingest, work.feed, work.watch, is_daemon=work.wait is None),
-        Job("index", poll, work.index),
-        # Look before acting: what landed while we were away is not to be paid for again.
-        Job("confirm", poll, work.confirm),
-        Job("publish", poll, work.publish),
-        *([] if work.starts is None else [Job("dispatch", poll, work.dispatch)]),
-        Job("audit", poll, work.audit),
-        Job("probe", PROBE_SECONDS, work.probe),
-        *snapshot_job(work),
-        Job("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
-        Job("statistics", _STATISTICS_SECONDS, work.count),
-    ]

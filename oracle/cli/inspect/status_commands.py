@@ -9,9 +9,9 @@ import typer
 from oracle.cli.inspect.catching_up import Progress, progress
 from oracle.cli.inspect.refused_senders import refused_findings, with_refused, without_advice
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
-from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import InputError

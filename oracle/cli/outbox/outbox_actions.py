@@ -17,8 +17,9 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
-from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease, unix_seconds
+from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease
 from oracle.daemon.app import App
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.text.prefixes import CALLS_SHOWN, address_among, call_named
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind

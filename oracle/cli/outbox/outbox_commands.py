@@ -8,7 +8,7 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_ap
 from oracle.cli.outbox import outbox_actions, rebuild_command
 from oracle.cli.outbox.outbox_actions import CallArgument
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
-from oracle.cli.write_session import unix_seconds
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
 from oracle.queries.outbox.intent_view import intent_detail, intent_view, sent_of, task_of

@@ -17,8 +17,9 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
-from oracle.cli.write_session import actor, command_lease, tell_of_lease, unix_seconds
+from oracle.cli.write_session import actor, command_lease, tell_of_lease
 from oracle.daemon.app import App
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.quorum.key_watch import SignerHistory, back_off_signer, resting, signing_of

@@ -18,9 +18,9 @@ from oracle.cli.options import (
 )
 from oracle.cli.report.report_commands import report, report_facts
 from oracle.cli.send_now import dry_run_text, published
-from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
 from oracle.errors import InputError, TransientError

@@ -13,10 +13,10 @@ from oracle.bindings.qos_oracle import push_call
 from oracle.bindings.task_network import start_call
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
 from oracle.cli.setup.key_commands import shared_key
-from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError

@@ -4,7 +4,6 @@
 is locked or away, and need no thread.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from pydantic_core import to_json
 from oracle import __version__
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.health import health_of
@@ -114,7 +114,7 @@ def _status(watch: DaemonHealth, store: Store) -> dict[str, Any]:
 
 def _intents(store: Store) -> list[IntentView]:
     """Return what `outbox list --json` prints."""
-    now = int(time.clock_gettime(time.CLOCK_REALTIME))
+    now = int(unix_seconds())
     with store.reading() as uow:
         newest = uow.outbox.intents.newest(_NEWEST_INTENTS)
         return [intent_view(intent, sent_of(uow, intent), now) for intent in newest]

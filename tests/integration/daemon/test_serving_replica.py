@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oracle.cli.write_session import unix_seconds
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.cli.daemon import Daemon

@@ -1,6 +1,5 @@
 """What a question gets that has no answer: `application/problem+json` (RFC 9457)."""
 
-import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -11,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import OracleError
 from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.queries.api.source import AmbiguousError, NotKnownError, QuestionError
@@ -59,7 +59,7 @@ def problem(
         title=HTTPStatus(status).phrase,
         status=status,
         detail=detail,
-        at=int(time.clock_gettime(time.CLOCK_REALTIME)),
+        at=int(unix_seconds()),
         found=found,
     )
     sent = {"cache-control": "no-store", **(headers or {})}
