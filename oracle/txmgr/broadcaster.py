@@ -4,6 +4,7 @@ See docs/reference/rpc-requirements.md#send-errors.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError
@@ -37,24 +38,61 @@ def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
 def send_attempts(
     context: TxContext, unsent: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> StepResult:
-    """Send stored bytes, first or again, and note how it went; each endpoint is asked once.
+    """Send stored bytes, and note how it went; each endpoint is asked once.
 
     Whoever dies before the note sends the same bytes once more: same nonces, same hashes.
 
     Raises:
         FatalError: the endpoints are of another chain than the bytes.
     """
+    answers = _send_and_note(context, unsent, heads)
+    return StepResult("sent", unsent[0][1].intent_id, _told(unsent, answers))
+
+
+class Rebroadcast(NamedTuple):
+    """The endpoints' answer to bytes that were sent again; `step` None: as the last time."""
+
+    answer: SendResult
+    step: StepResult | None
+
+
+def rebroadcast(
+    context: TxContext, slot: NonceSlot, attempt: Attempt, heads: Heads
+) -> Rebroadcast:
+    """Send bytes again that no block has; each answer like the last doubles the next wait.
+
+    A transaction may wait for hours, below the market for example: only a changed answer is a
+    step, so that the log has a line for each change and not for each broadcast.
+
+    Raises:
+        FatalError: the endpoints are of another chain than the bytes.
+    """
+    (answer,) = _send_and_note(context, [(slot, attempt)], heads)
+    error_class = None if answer.is_accepted else answer.answer.value
+    if error_class == attempt.last_error_class:
+        # Ether may come at any block, and the same bytes have to go out before a fee bump is due.
+        if answer.answer is not SendOutcome.FUNDS:
+            context.rebroadcasts.double_wait(attempt.id)
+        return Rebroadcast(answer, None)
+    context.rebroadcasts.reset_wait(attempt.id)
+    detail = _told([(slot, attempt)], [answer])
+    return Rebroadcast(answer, StepResult("sent", attempt.intent_id, detail))
+
+
+def _send_and_note(
+    context: TxContext, pairs: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
+) -> list[SendResult]:
     context.before_sending()
-    sent = [attempt for _, attempt in unsent]
+    sent = [attempt for _, attempt in pairs]
     with span("send", **ids_of(sent)) as traced:
         answers = send_all(context.publisher.pool, [attempt.signed.raw for attempt in sent])
         traced.ids["answers"] = " ".join(answer.answer for answer in answers)
     with context.writing() as uow:
-        for pair, answer in zip(unsent, answers, strict=True):
+        for pair, answer in zip(pairs, answers, strict=True):
             _note(uow, context, pair, answer, heads)
     for answer in answers:
         _stop_at(answer)
-    return StepResult("sent", unsent[0][1].intent_id, _told(unsent, answers))
+    return answers
 
 
 def ids_of(attempts: Sequence[Attempt]) -> dict[str, object]:

@@ -17,7 +17,7 @@ from oracle.txmgr.client.fee_quote import Market, quote
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.preflight import PreflightResult, preflight
 from oracle.txmgr.client.receipts import SimulatedCall, balance_of
-from oracle.txmgr.run_memory import FirstSeen, Searches
+from oracle.txmgr.run_memory import FirstSeen, Rebroadcasts, Searches
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,8 @@ class TxContext:
     first_seen: FirstSeen = field(default_factory=FirstSeen)
     # Which used nonces were searched for in the blocks in vain.
     searches: Searches = field(default_factory=Searches)
+    # How long each attempt waits before it is sent again.
+    rebroadcasts: Rebroadcasts = field(default_factory=Rebroadcasts)
 
     @property
     def account(self) -> Account:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 
 _MOST = 10_000
+# Signed bytes are sent again after so many blocks at first, and at last.
+_FIRST_REBROADCAST_BLOCKS = 2
+_MAX_REBROADCAST_BLOCKS = 8
 # At last a nonce is searched for again after so many final blocks.
 _MOST_BLOCKS = 64
 
@@ -38,3 +41,25 @@ class Searches:
         """Note that nothing came of it."""
         blocks = self._again.get(nonce, (0, 1))[1]
         self._again[nonce] = (final + blocks, min(2 * blocks, _MOST_BLOCKS))
+
+
+@dataclass(slots=True)
+class Rebroadcasts:
+    """How many blocks to wait before signed bytes are sent again, by the id of the attempt."""
+
+    _wait_blocks: dict[int, int] = field(default_factory=dict)
+
+    def wait_blocks(self, attempt_id: int) -> int:
+        """Return the blocks between the last broadcast of an attempt and the next."""
+        return self._wait_blocks.get(attempt_id, _FIRST_REBROADCAST_BLOCKS)
+
+    def double_wait(self, attempt_id: int) -> None:
+        """Wait twice as long from now on: the endpoints answered as the last time."""
+        if len(self._wait_blocks) > _MOST:
+            self._wait_blocks.clear()
+        doubled = 2 * self.wait_blocks(attempt_id)
+        self._wait_blocks[attempt_id] = min(doubled, _MAX_REBROADCAST_BLOCKS)
+
+    def reset_wait(self, attempt_id: int) -> None:
+        """Begin again with the shortest wait: something has changed."""
+        self._wait_blocks.pop(attempt_id, None)

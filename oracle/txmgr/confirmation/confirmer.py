@@ -5,7 +5,7 @@ be taken back needs two endpoints that agree (docs/explanation/transactions.md#i
 nothing happens. See docs/explanation/transactions.md#states.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from oracle.domain.ids import Hash
 from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
 from oracle.telemetry.tracing import span
 from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
-from oracle.txmgr.broadcaster import ids_of, send_attempts
+from oracle.txmgr.broadcaster import ids_of, rebroadcast
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
@@ -29,9 +29,6 @@ from oracle.txmgr.confirmation.attribution import attribute, note_hidden
 from oracle.txmgr.confirmation.finalizer import finalize, note_mined, note_taken_back
 from oracle.txmgr.confirmation.unconfirmed import receipt_that_stands
 from oracle.txmgr.context import StepResult, TxContext, as_one
-
-# Live bytes without a receipt are sent again after so many blocks.
-_REPEAT_BLOCKS = 2
 
 # What no pool has in the place of an earlier attempt.
 _REFUSED = frozenset(
@@ -118,7 +115,7 @@ class _Pass:
         """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
         if slot.state is NonceState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
             return False
-        return self._due(attempts) is None
+        return not any(self._is_due(one) for one in _in_pools(attempts))
 
     def look_at(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """Write down what happened to one nonce, or send it again; None: neither."""
@@ -145,14 +142,15 @@ class _Pass:
                 return step
             self.undecided += 1
             self.without_receipt += 1
-        due = self._due(attempts) if slot.state is NonceState.LIVE else None
-        if due is None or self.context.is_stopped():
+        if slot.state is not NonceState.LIVE or self.context.is_stopped():
             return None
-        return send_attempts(self.context, [(slot, due)], self.heads)
+        return self._send_again(slot, attempts)
 
     def _hidden(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""
         if self._is_gone(slot, attempts):
+            for attempt in attempts:
+                self.context.rebroadcasts.reset_wait(attempt.id)
             return note_taken_back(self.context, slot)
         if not self.context.is_final(slot.block_number or 0, self.heads):
             return None
@@ -160,22 +158,26 @@ class _Pass:
         self.without_receipt += 1
         return note_hidden(self.context, slot)
 
-    def _due(self, attempts: Sequence[Attempt]) -> Attempt | None:
-        """Return what is to be sent again: the newest bytes, and older ones while it is refused.
+    def _send_again(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> StepResult | None:
+        """Send the newest bytes again if they are due, and older ones while those are refused.
 
-        A pool that lost the earlier attempt may refuse the dearer one for ever.
+        None: nothing was due, or every endpoint answers as it did the last time.
         """
-        for one in reversed(attempts):
-            if self._is_due(one):
-                return one
-            if one.last_error_class not in _REFUSED:
-                return None
-        return None
+        steps: list[StepResult] = []
+        for attempt in _in_pools(attempts):
+            if not self._is_due(attempt):
+                continue
+            answer, step = rebroadcast(self.context, slot, attempt, self.heads)
+            steps += [] if step is None else [step]
+            if answer.answer.value not in _REFUSED:
+                break
+        return as_one("sent", steps)
 
     def _is_due(self, attempt: Attempt) -> bool:
         """Tell whether it is to be sent again; a reorg may have put the head below that block."""
         sent_at = attempt.last_sent_block
-        return sent_at is not None and abs(self.heads.latest.number - sent_at) >= _REPEAT_BLOCKS
+        wait_blocks = self.context.rebroadcasts.wait_blocks(attempt.id)
+        return sent_at is not None and abs(self.heads.latest.number - sent_at) >= wait_blocks
 
     def _is_gone(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Tell whether a receipt is really gone: silence, or a node that lags, takes none away.
@@ -237,3 +239,14 @@ def _still_there(context: TxContext, slots: list[NonceSlot], heads: Heads) -> li
     numbers = sorted({one.block_number for one in young if one.block_number is not None})
     hashes = block_hashes(context.lines(), numbers) if numbers else {}
     return [one for one in young if hashes.get(one.block_number or 0) == one.block_hash]
+
+
+def _in_pools(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
+    """Yield the newest bytes, and older ones while everything newer was refused.
+
+    A pool that lost the earlier attempt may refuse the more expensive one for ever.
+    """
+    for attempt in reversed(attempts):
+        yield attempt
+        if attempt.last_error_class not in _REFUSED:
+            return

@@ -2,11 +2,15 @@
 
 import gzip
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from eth_utils.address import to_checksum_address
 from fastapi.testclient import TestClient
 
+from oracle.daemon.web.api import node_routes
+from oracle.queries.api.node_explanation import node_explanation
 from oracle.queries.node_rows import node_rows
 from tests.support.api import LAG_SECONDS, IndexedHistory
 from tests.support.histories import History, node
@@ -209,6 +213,36 @@ def test_the_explanation_and_the_node_say_the_same(api):
 
 def test_a_block_beyond_the_index_is_not_explained(api):
     assert api.get(f"/v1/nodes/{node('C')}/explain?at=99999").status_code == 400
+
+
+def test_explain_at_a_block_while_another_is_made_returns_503_with_retry_after(
+    api, indexed, monkeypatch
+):
+    is_made, may_end = threading.Event(), threading.Event()
+
+    def explain_when_released(*arguments):
+        is_made.set()
+        assert may_end.wait(60)
+        return node_explanation(*arguments)
+
+    monkeypatch.setattr(node_routes, "node_explanation", explain_when_released)
+    with indexed.store.reading() as uow:
+        block = uow.cursor.get().number
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(api.get, f"/v1/nodes/{node('C')}/explain?at={block}")
+        try:
+            assert is_made.wait(60)
+            refused = api.get(f"/v1/nodes/{node('A')}/explain?at={block}")
+            # Answers that need no fold of their own go on.
+            assert api.get(f"/v1/nodes/{node('A')}").status_code == 200
+        finally:
+            may_end.set()
+        assert first.result().status_code == 200
+    assert (refused.status_code, refused.json()["status"]) == (503, 503)
+    assert int(refused.headers["retry-after"]) > 0
+    assert refused.headers["cache-control"] == "no-store"
+    # The worker is free again.
+    assert api.get(f"/v1/nodes/{node('A')}/explain?at={block}").status_code == 200
 
 
 def test_before_the_first_block_there_is_no_answer_and_no_crash(store):

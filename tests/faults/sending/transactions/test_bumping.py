@@ -153,7 +153,8 @@ def test_case_f12_fee_bumps_stop_at_the_cap_while_the_base_fee_is_above_it_and_l
     assert _gauge("oracle_txmgr_fee_capped") == 1
 
     many, before = len(attempts(office)), proxies[0].count(SEND)
-    dear_blocks(office, 10 * GWEI, 4)
+    # The longest wait between two broadcasts.
+    dear_blocks(office, 10 * GWEI, 8)
     office.tick()
     assert (len(attempts(office)), proxies[0].count(SEND) > before) == (many, True)
 

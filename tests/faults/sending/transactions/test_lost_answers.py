@@ -46,7 +46,8 @@ def all_of(proxies: Proxies, method: str, fault: Fault, times: int | None = None
 
 def lands(office: Office) -> None:
     """The base fee falls: what waits is sent again (Anvil lets go of it), mined, and final."""
-    dear_blocks(office, GWEI, 2)
+    # An answer that came twice doubles the wait.
+    dear_blocks(office, GWEI, 4)
     office.tick()
     dear_blocks(office, GWEI)
     office.until_final()

@@ -1,0 +1,108 @@
+"""A transaction that no block takes is sent again ever more seldom, and logged when it changes."""
+
+import pytest
+
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.context import SendSettings, StepResult
+from tests.support.office import Office
+from tests.support.sending.faults import error
+from tests.support.sending.in_flight import GWEI, attempts, dear_blocks, in_flight
+from tests.support.sending.proxy import SEND, Proxy
+
+Proxies = tuple[Proxy, Proxy]
+
+# Nothing is signed anew: the bytes that there are have to wait.
+ONE_ATTEMPT = SendSettings(max_attempts=1)
+BLOCKS = 32
+
+
+def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepResult]]:
+    """Look once a block, as the daemon does; return after which blocks bytes went out again."""
+    sent_after, steps = [], []
+    sends = attempts(office)[0].sends
+    for block in range(1, blocks + 1):
+        dear_blocks(office, 5 * GWEI)
+        step = confirm(office.context, office.source.heads())
+        steps += [] if step is None else [step]
+        if attempts(office)[0].sends > sends:
+            sent_after.append(block)
+            sends = attempts(office)[0].sends
+    return sent_after, steps
+
+
+@pytest.mark.parametrize(
+    ("answer", "error_class"),
+    [
+        # As good as sent, which it was: no change.
+        ("already known", None),
+        ("nonce too low", "nonce_too_low"),
+        ("transaction underpriced", "underpriced"),
+        ("replacement transaction underpriced", "underpriced_replacement"),
+        ("txpool is full", "pool"),
+        ("something that nobody knows", "unknown"),
+    ],
+)
+def test_a_transaction_answered_alike_each_time_is_sent_ever_more_seldom_and_logged_once(
+    proxied_office: Office, proxies: Proxies, answer: str, error_class: str | None
+):
+    office = proxied_office
+    in_flight(office, ONE_ATTEMPT)
+    for proxy in proxies:
+        proxy.rule(SEND, error(answer))
+    sent_after, steps = wait_for_blocks(office, BLOCKS)
+
+    # A refusal of what was accepted is a change: logged, and followed by the shortest wait.
+    is_refused = error_class is not None
+    assert sent_after == ([2, 4, 8, 16, 24, 32] if is_refused else [2, 6, 14, 22, 30])
+    assert len(steps) == int(is_refused), steps
+    assert attempts(office)[0].last_error_class == error_class
+    assert [proxy.count(SEND) for proxy in proxies] == 2 * [1 + len(sent_after)]
+
+
+def drop_for_blocks(office: Office, blocks: int) -> list[int]:
+    """Let the pool drop the transaction before each block; return after which it was sent."""
+    chain, sent_after = office.premises.chain, []
+    for block in range(1, blocks + 1):
+        (attempt,) = attempts(office)
+        chain.rpc("anvil_dropTransaction", attempt.signed.tx_hash)
+        dear_blocks(office, GWEI)
+        assert confirm(office.context, office.source.heads()) is None
+        if attempts(office)[0].sends > attempt.sends:
+            sent_after.append(block)
+    return sent_after
+
+
+def test_a_transaction_that_the_pool_drops_each_time_is_sent_ever_more_seldom(office: Office):
+    in_flight(office, ONE_ATTEMPT)
+    assert drop_for_blocks(office, 30) == [2, 6, 14, 22, 30]
+
+
+def test_a_changed_answer_is_logged_and_the_next_wait_is_short(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    in_flight(office, ONE_ATTEMPT)
+    for proxy in proxies:
+        proxy.rule(SEND, error("txpool is full"))
+    assert wait_for_blocks(office, 17)[0] == [2, 4, 8, 16]
+    for proxy in proxies:
+        proxy.heal()
+        proxy.rule(SEND, error("transaction underpriced"))
+    sent_after, steps = wait_for_blocks(office, 21)
+    assert sent_after == [7, 9, 13, 21]
+    (step,) = steps
+    assert "underpriced" in step.detail
+
+
+def test_a_transaction_that_a_reorg_took_back_is_sent_again_at_once(office: Office):
+    in_flight(office, ONE_ATTEMPT)
+    assert drop_for_blocks(office, 14) == [2, 6, 14]
+    chain, sends = office.premises.chain, attempts(office)[0].sends
+    snapshot = chain.rpc("evm_snapshot")
+    dear_blocks(office, GWEI)
+    assert confirm(office.context, office.source.heads()) is not None
+    chain.rpc("evm_revert", snapshot)
+    dear_blocks(office, 5 * GWEI, 2)
+    while confirm(office.context, office.source.heads()) is not None:
+        pass
+    assert attempts(office)[0].sends == sends + 1
