@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house vocabulary nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -14,7 +14,7 @@ tools:
 
 install test lint format types floors contracts slow mutants mutation faults sending: tools
 fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz slither halmos bench dashboard: tools
-picture docs reference house nightly cover initial wheel release images: tools
+picture docs reference house vocabulary nightly cover initial wheel release images: tools
 constraints vendored screens: tools
 
 install:  ## Make .venv and node_modules, and install the commit hooks
@@ -112,6 +112,9 @@ reference:  ## Write settings, commands, metrics, alerts, tables … into build/
 
 house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone ARGS=--places)
 	python -m tests.house.measuring.measure $(TREE) $(ARGS)
+
+vocabulary:  ## Write down that fewer names are made of empty words (their numbers only fall)
+	python -m tests.house.vocabulary
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
 	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz

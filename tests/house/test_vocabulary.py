@@ -1,0 +1,99 @@
+"""Empty words in names: their number per package and kind only falls (CONTRIBUTING.md#words)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.house import vocabulary
+from tests.house.product import PACKAGES, ROOT
+
+TO_DO = (
+    "Name the things themselves (CONTRIBUTING.md#words). `python -m tests.house.vocabulary --list "
+    "PACKAGE KIND` lists every empty name of a package and kind, with its line."
+)
+LOWER = "Fewer empty names than allowed: write the lower numbers down with `make vocabulary`."
+
+
+def tree(tmp_path: Path, source: str) -> Path:
+    (tmp_path / "oracle").mkdir()
+    (tmp_path / "oracle" / "a.py").write_text(source, "utf-8")
+    return tmp_path
+
+
+def test_empty_names_match_the_numbers_written_down():
+    before = json.loads(vocabulary.BASELINE.read_text("utf-8"))
+    now = vocabulary.count_empty_names(ROOT, PACKAGES)
+    assert vocabulary.raised_numbers(before, now) == [], TO_DO
+    assert now == before, LOWER
+
+
+def test_predicates_of_the_product_return_bool():
+    assert list(vocabulary.wrong_predicates(ROOT, PACKAGES)) == [], (
+        "is_, has_ and can_ return bool; a text is a …_reason or …_mismatch, a three-valued "
+        "answer is named as a noun, and what changes something and may fail is try_…"
+    )
+
+
+def test_every_kind_of_empty_name_is_counted(tmp_path):
+    source = "def _turned_down(told, node):\n    found = told\nclass OrderLook: ...\n"
+    root = tree(tmp_path, source + "def all_known(): ...\n")
+    found = [(empty.kind, empty.name) for empty in vocabulary.empty_names(root, ["oracle"])]
+    assert sorted(found) == [
+        ("class", "OrderLook"),
+        ("function", "all_known"),
+        ("local", "found"),
+        ("parameter", "told"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("returns", "is_right"),
+    [
+        ("bool", True),
+        ("TypeGuard[int]", True),
+        ("ColumnElement[bool]", True),
+        ("str | None", False),
+        ("bool | None", False),
+        ("None", False),
+    ],
+)
+def test_predicate_without_bool_is_reported(tmp_path, returns, is_right):
+    root = tree(tmp_path, f"def _is_late() -> {returns}: ...\n")
+    assert (list(vocabulary.wrong_predicates(root, ["oracle"])) == []) is is_right
+
+
+def numbers(**local: int) -> dict[str, dict[str, int]]:
+    return {
+        package: {**dict.fromkeys(vocabulary.KINDS, 0), "local": n} for package, n in local.items()
+    }
+
+
+def test_raised_number_is_refused_whichever_package_fell():
+    assert vocabulary.raised_numbers(numbers(oracle=5, lab=5), numbers(oracle=6, lab=1)) == [
+        "oracle.local: 6 names, 5 allowed"
+    ]
+
+
+def test_package_that_moved_out_may_have_what_the_other_lost():
+    assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=2)) == []
+    assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=3)) == [
+        "local of all packages: 6 names, 5 allowed"
+    ]
+
+
+def test_make_vocabulary_writes_lower_numbers_and_refuses_higher_ones(
+    tmp_path, monkeypatch, capsys
+):
+    root = tree(tmp_path, "def f(told): ...\n")
+    baseline = tmp_path / "vocabulary.json"
+    baseline.write_text(json.dumps({"oracle": dict.fromkeys(vocabulary.KINDS, 9)}), "utf-8")
+    monkeypatch.setattr(vocabulary, "ROOT", root)
+    monkeypatch.setattr(vocabulary, "PACKAGES", ("oracle",))
+    monkeypatch.setattr(vocabulary, "BASELINE", baseline)
+    assert vocabulary.main() == 0
+    assert json.loads(baseline.read_text("utf-8"))["oracle"]["parameter"] == 1
+    (root / "oracle" / "a.py").write_text("def f(told, said): ...\n", "utf-8")
+    assert vocabulary.main() == 1
+    assert "oracle.parameter: 2 names, 1 allowed" in capsys.readouterr().err
+    assert json.loads(baseline.read_text("utf-8"))["oracle"]["parameter"] == 1

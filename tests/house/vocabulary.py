@@ -1,0 +1,139 @@
+"""Counts the names of the product that are made of empty words.
+
+    make vocabulary                                          write the lower numbers down
+    python -m tests.house.vocabulary --list oracle function  list such names, with their lines
+
+`vocabulary.json` keeps one number per package and kind of name. The numbers only fall.
+"""
+
+import ast
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.house.product import PACKAGES, ROOT
+
+BASELINE = Path(__file__).with_name("vocabulary.json")
+# A name of these words alone does not say what it holds: they are participles of speech, pronouns,
+# quantities and metaphors.
+_EMPTY = (
+    "told said asked found given wanted known made seen one ones each other others rest whole all "
+    "place manner look turn word words ours theirs mine why how way thing got did done"
+)
+# Not in the name of a function or a class, not even as a part of it.
+_METAPHORS = (
+    "house room floor door desk office drawer cast act purse habit spell turn look deed wire worn"
+)
+EMPTY, METAPHORS = frozenset(_EMPTY.split()), frozenset(_METAPHORS.split())
+KINDS = ("parameter", "local", "function", "class")
+PREDICATES = ("is_", "has_", "can_")
+
+Counts = Mapping[str, Mapping[str, int]]
+
+
+class EmptyName(NamedTuple):
+    """A name that says nothing; `where` is a path and a line."""
+
+    package: str
+    kind: str
+    name: str
+    where: str
+
+
+def empty_names(root: Path, packages: Iterable[str]) -> Iterator[EmptyName]:
+    """Yield the names of the product that are made of empty words."""
+    for package in packages:
+        for path in sorted((root / package).rglob("*.py")):
+            for kind, name, line in _names(ast.parse(path.read_text("utf-8"))):
+                if is_empty(kind, name):
+                    where = f"{path.relative_to(root)}:{line}"
+                    yield EmptyName(package, kind, name, where)
+
+
+def is_empty(kind: str, name: str) -> bool:
+    """Return whether a name is made of empty words alone, or has a metaphor in it."""
+    spaced = "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
+    parts = [part for part in spaced.split("_") if part]
+    if kind in {"function", "class"} and not METAPHORS.isdisjoint(parts):
+        return True
+    return bool(parts) and EMPTY.issuperset(parts)
+
+
+def count_empty_names(root: Path, packages: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Return the number of empty names by package and kind."""
+    counted = sorted(packages)
+    counts = Counter((empty.package, empty.kind) for empty in empty_names(root, counted))
+    return {package: {kind: counts[package, kind] for kind in KINDS} for package in counted}
+
+
+def wrong_predicates(root: Path, packages: Iterable[str]) -> Iterator[str]:
+    """Yield the functions called is_, has_ or can_ that are not annotated to return a bool."""
+    for package in packages:
+        for path in sorted((root / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+                    node.name.lstrip("_").startswith(PREDICATES) and not _returns_bool(node)
+                ):
+                    yield f"{path.relative_to(root)}:{node.lineno} {node.name}"
+
+
+def raised_numbers(before: Counts, now: Counts) -> list[str]:
+    """Return what rose: in a package that was counted before, or in all packages together.
+
+    A package that is new to the file may have what the others lost: its modules were moved.
+    """
+    raised = [
+        f"{package}.{kind}: {now[package][kind]} names, {before[package].get(kind, 0)} allowed"
+        for package in sorted(now.keys() & before.keys())
+        for kind in KINDS
+        if now[package][kind] > before[package].get(kind, 0)
+    ]
+    for kind in KINDS:
+        total = sum(counts[kind] for counts in now.values())
+        allowed = sum(counts.get(kind, 0) for counts in before.values())
+        if total > allowed and now.keys() != before.keys():
+            raised.append(f"{kind} of all packages: {total} names, {allowed} allowed")
+    return raised
+
+
+def main(*arguments: str) -> int:
+    """Write the numbers down if none rose; `--list` prints the names, of a package or a kind."""
+    if arguments[:1] == ("--list",):
+        for empty in empty_names(ROOT, PACKAGES):
+            if {empty.package, empty.kind}.issuperset(arguments[1:]):
+                sys.stdout.write(f"{empty.where} {empty.kind} {empty.name}\n")
+        return 0
+    now = count_empty_names(ROOT, PACKAGES)
+    raised = raised_numbers(json.loads(BASELINE.read_text("utf-8")), now)
+    if raised:
+        sys.stderr.write("".join(f"{line}\n" for line in raised))
+        sys.stderr.write("name the things themselves; the numbers of vocabulary.json only fall\n")
+        return 1
+    BASELINE.write_text(json.dumps(now, indent=2) + "\n", "utf-8")
+    return 0
+
+
+def _names(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield "parameter", node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield "local", node.id, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield "function", node.name, node.lineno
+        elif isinstance(node, ast.ClassDef):
+            yield "class", node.name, node.lineno
+
+
+def _returns_bool(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    returns = "" if node.returns is None else ast.unparse(node.returns).strip("'\"")
+    narrows = returns.startswith(("TypeGuard[", "TypeIs["))
+    # A condition of SQL is a predicate too.
+    return returns in {"bool", "ColumnElement[bool]"} or narrows
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
