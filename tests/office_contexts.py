@@ -68,7 +68,10 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
     tx = TxContext(
         store=office.store,
         publisher=SenderAccount(
-            pool_of(*office.urls), domain=domain, caps=office.caps, keys=premises.keys
+            pool_of(*office.urls, providers=getattr(office, "providers", None)),
+            domain=domain,
+            caps=office.caps,
+            keys=premises.keys,
         ),
         registry=CallRegistry(refusal_of),
         epoch=office.epoch,

@@ -1,7 +1,7 @@
 """Endpoints at some addresses, as a pool or as who sends sees them; nothing is asked of them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
@@ -14,9 +14,13 @@ CHAIN_ID = 31337
 SECONDS = 60.0
 
 
-def pool_of(*urls: str, clock: Callable[[], float] = time.monotonic) -> EndpointPool:
-    """Return a pool of these, the first one preferred."""
-    return EndpointPool.open(urls, CHAIN_ID, clock)
+def pool_of(
+    *urls: str,
+    clock: Callable[[], float] = time.monotonic,
+    providers: Mapping[str, str] | None = None,
+) -> EndpointPool:
+    """Return a pool of these, the first one preferred; `providers` as in the settings."""
+    return EndpointPool.open(urls, CHAIN_ID, clock, providers=providers)
 
 
 def view_of(*urls: str, clock: Callable[[], float] = time.monotonic) -> PoolView:
@@ -32,6 +36,11 @@ def caller_of(
     return caller
 
 
-def source_on(reader: EventReader, *urls: str, depth: int = 4) -> ChainSource:
+def source_on(
+    reader: EventReader,
+    *urls: str,
+    depth: int = 4,
+    providers: Mapping[str, str] | None = None,
+) -> ChainSource:
     """Return the chain behind these, final so many blocks under its head."""
-    return ChainSource(pool_of(*urls), reader, depth)
+    return ChainSource(pool_of(*urls, providers=providers), reader, depth)

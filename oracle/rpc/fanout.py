@@ -1,9 +1,11 @@
-"""The endpoints as who sends sees them: asked one after the other, or all for their agreement.
+"""The endpoints as the sending side sees them: one after the other, or all for their agreement.
 
-Everything is asked once. Who is quarantined, or wants to be left alone, counts as silent.
+Every request is sent once. An endpoint that is quarantined, or asks to be left alone, counts as
+silent.
 """
 
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -13,6 +15,7 @@ from typing_extensions import override
 from oracle.errors import TransientError
 from oracle.rpc.client import Json, RpcRequest
 from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.rpc_errors import CallRefusedError, ErrorKind, RevertError, RpcError
 
 Read = TypeVar("Read")
@@ -43,20 +46,20 @@ class EndpointCaller:
         """
         return self.ask_all([(method, parameters)])[0]
 
-    def ask_all(self, asked: Sequence[RpcRequest]) -> list[Json]:
+    def ask_all(self, requests: Sequence[RpcRequest]) -> list[Json]:
         """Return the results of several requests, in their order, from one batch.
 
         Raises:
             CallRefusedError: one of them was refused.
             RpcError: an answer is missing, or it is not asked now.
         """
-        answers = self.ask_each(asked)
+        answers = self.ask_each(requests)
         for answer in answers:
             if isinstance(answer, CallRefusedError):
                 raise answer
         return answers
 
-    def ask_each(self, asked: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
+    def ask_each(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
         """Return the results of several requests, or why one was refused, in their order.
 
         Raises:
@@ -65,22 +68,23 @@ class EndpointCaller:
         quarantined = self.endpoint.status.quarantined
         if quarantined is not None:
             raise RpcError(self.name, ErrorKind.QUARANTINED, quarantined)
-        return self._asked(asked)
+        return self._send(requests)
 
     def supports(self, chain_id: int) -> bool:
-        """Tell whether it is an endpoint of this chain; asked until it is, and after a silence.
+        """Tell whether the endpoint serves this chain; asked until it does, and after a silence.
 
-        One that is quarantined is asked as well, for it may be for that; not who lied to us.
+        A quarantined endpoint is asked as well, because another chain may be the reason; one that
+        was proven wrong is not.
 
         Raises:
-            CallRefusedError: it does not say.
+            CallRefusedError: the endpoint does not report its chain.
             RpcError: no answer.
         """
         endpoint = self.endpoint
         if endpoint.status.until_readmitted:
             raise RpcError(self.name, ErrorKind.QUARANTINED, endpoint.status.quarantined or "")
         if endpoint.chain_id != chain_id:
-            (answer,) = self._asked([("eth_chainId", ())])
+            (answer,) = self._send([("eth_chainId", ())])
             if isinstance(answer, CallRefusedError):
                 raise answer
             try:
@@ -90,7 +94,7 @@ class EndpointCaller:
         return endpoint.chain_id == chain_id
 
     def has_reached(self, block: int) -> bool:
-        """Tell whether its newest block is this one or a later one; who is silent has not."""
+        """Tell whether the endpoint's newest block is this one or later; False without answer."""
         if self.endpoint.status.quarantined is not None:
             return False
         if self.endpoint.is_known_to_reach(block):
@@ -103,9 +107,9 @@ class EndpointCaller:
             self.endpoint.reaches(block)
         return is_there
 
-    def _asked(self, asked: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
+    def _send(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
         try:
-            return self.endpoint.client.batch_of(asked, timeout_seconds=self._timeout_seconds)
+            return self.endpoint.client.batch_of(requests, timeout_seconds=self._timeout_seconds)
         except CallRefusedError:
             raise
         except RpcError:
@@ -114,75 +118,69 @@ class EndpointCaller:
 
 
 class PoolView:
-    """Endpoints of a pool, the preferred one first; all of them, or those of them that are fit."""
+    """Endpoints of a pool, the preferred one first: all of them, or a usable part."""
 
     def __init__(
         self,
         endpoints: Sequence[Endpoint],
         timeout_seconds: float,
-        *,
-        configured: int | None = None,
+        quorum: WitnessQuorum,
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_seconds = timeout_seconds
-        self._configured = len(self._endpoints) if configured is None else configured
+        # How many have to agree on what cannot be taken back, of those that are configured.
+        self.quorum = quorum
 
     @property
     def all(self) -> tuple[EndpointCaller, ...]:
-        """Each of them, in the order of the settings, also those that are not asked now."""
-        return tuple(EndpointCaller(one, self._timeout_seconds) for one in self._endpoints)
-
-    @property
-    def quorum(self) -> int:
-        """How many have to agree on what cannot be taken back: two, or the only one.
-
-        Of those that are configured: where one of two is quarantined, nobody decides alone.
-        """
-        return min(2, self._configured)
+        """Every endpoint in the order of the settings, also those that are not asked now."""
+        return tuple(
+            EndpointCaller(endpoint, self._timeout_seconds) for endpoint in self._endpoints
+        )
 
     def singly(self) -> "tuple[PoolView, ...]":
         """Return each endpoint by itself."""
-        return tuple(self._of([one]) for one in self._endpoints)
+        return tuple(self._of([endpoint]) for endpoint in self._endpoints)
 
     def that_reached(self, block: int) -> "PoolView":
-        """Return those that have come as far as a block that is known; all, where none has.
+        """Return the endpoints that have reached a block; all, where none has.
 
-        What one says of its newest block that stands still behind is long over.
+        The newest block of an endpoint that stands still behind it is long over.
         """
         if len(self._endpoints) < 2:  # noqa: PLR2004  there is no other to ask
             return self
-        reached = [one.endpoint for one in self.all if one.has_reached(block)]
+        reached = [caller.endpoint for caller in self.all if caller.has_reached(block)]
         return self._of(reached) if reached else self
 
     def that_answer(self, chain_id: int) -> "PoolView":
-        """Return those that say which chain they serve, this or another one.
+        """Return the endpoints that report which chain they serve, this or another one.
 
         Raises:
-            TransientError: none says it.
+            TransientError: none reports it.
         """
 
-        def read(one: EndpointCaller) -> Endpoint:
-            one.supports(chain_id)
-            return one.endpoint
+        def read(caller: EndpointCaller) -> Endpoint:
+            caller.supports(chain_id)
+            return caller.endpoint
 
         return self._of([endpoint for _, endpoint in self.each(read)])
 
     def check_chain(self, chain_id: int) -> None:
-        """Make sure that every endpoint is of this chain; one that is silent is asked again later.
+        """Check that no endpoint serves another chain; a silent one is asked again later.
 
-        Asked before every signature; costs nothing once they have answered.
+        Called before every signature; it costs nothing once the endpoints have answered.
 
         Raises:
-            TransientError: one is of another chain; it may be put right while we wait.
+            TransientError: one is of another chain; that may be corrected while the daemon waits.
         """
-        for one in self.all:
+        for caller in self.all:
             try:
-                is_ours = one.supports(chain_id)
+                is_ours = caller.supports(chain_id)
             except TransientError:
                 continue
             if not is_ours:
                 raise TransientError(
-                    f"[chain] endpoints: {one.name} does not serve chain {chain_id}; "
+                    f"[chain] endpoints: {caller.name} does not serve chain {chain_id}; "
                     "nothing is signed: put the address or chain.id right"
                 )
 
@@ -201,9 +199,9 @@ class PoolView:
             TransientError: none answered.
         """
         failures: list[TransientError] = []
-        for one in self.all:
+        for caller in self.all:
             try:
-                return one.ask_all(requests)
+                return caller.ask_all(requests)
             except RevertError:
                 raise
             except TransientError as error:
@@ -212,55 +210,56 @@ class PoolView:
         raise [*refusals, *failures][0]
 
     def first_that(self, read: Callable[[EndpointCaller], Read]) -> Read:
-        """Return what the preferred endpoint tells, or the next one where it tells nothing.
+        """Return what `read` returns at the preferred endpoint, or at the next that answers.
 
         Raises:
-            TransientError: none tells.
+            TransientError: none answers.
         """
         failures: list[TransientError] = []
-        for one in self.all:
+        for caller in self.all:
             try:
-                return read(one)
+                return read(caller)
             except TransientError as error:
                 failures.append(error)
         raise failures[0]
 
     def each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
-        """Return what every endpoint tells, by name; who tells nothing is not in it.
+        """Return what `read` returns at every endpoint that answers, with the endpoint's name.
 
         Raises:
-            TransientError: none tells.
+            TransientError: none answers.
         """
-        told: list[tuple[str, Read]] = []
+        answers: list[tuple[str, Read]] = []
         failures: list[TransientError] = []
-        for one in self.all:
+        for caller in self.all:
             try:
-                told.append((one.name, read(one)))
+                answers.append((caller.name, read(caller)))
             except TransientError as error:
                 failures.append(error)
-        if not told:
+        if not answers:
             raise failures[0]
-        return told
+        return answers
 
     def median_of(self, read: Callable[[EndpointCaller], int]) -> int:
-        """Return the middle one of what the endpoints tell, of two the lower.
+        """Return the median of what the witnesses report, of two the lower.
+
+        Several endpoints of one witness count once, by the median of their answers.
 
         Raises:
-            TransientError: none tells.
+            TransientError: no endpoint answers.
         """
-        return statistics.median_low([number for _, number in self.each(read)])
+        by_witness: dict[str, list[int]] = defaultdict(list)
+        for endpoint, number in self.each(read):
+            by_witness[self.quorum.witness_of(endpoint)].append(number)
+        return statistics.median_low(map(statistics.median_low, by_witness.values()))
 
     def _of(self, endpoints: Sequence[Endpoint]) -> "PoolView":
-        return PoolView(endpoints, self._timeout_seconds, configured=self._configured)
+        return PoolView(endpoints, self._timeout_seconds, self.quorum)
 
 
 @contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Take an answer that is not what was asked for as none; `what` names it.
-
-    Raises:
-        TransientError: it is not.
-    """
+    """Raise TransientError for an answer of another form than expected; `what` names it."""
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:

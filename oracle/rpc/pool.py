@@ -6,7 +6,7 @@ chain is proven: at the start, after every failure, on each switch and every hou
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
 
 import structlog
@@ -17,7 +17,7 @@ from oracle.rpc.client import ANSWER_SECONDS, MOST_BYTES, JsonRpcClient
 from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.endpoint_list import EndpointList
-from oracle.rpc.endpoints.providers import provider_of
+from oracle.rpc.endpoints.providers import WitnessQuorum, provider_of
 from oracle.rpc.endpoints.recovery import EndpointRecovery
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, all_failed
@@ -94,7 +94,7 @@ class EndpointPool:
 
     def view(self, timeout_seconds: float = VIEW_SECONDS) -> PoolView:
         """Return the endpoints as who sends, or looks beside the indexer, asks them."""
-        return PoolView(tuple(self._list), timeout_seconds)
+        return PoolView(tuple(self._list), timeout_seconds, self.witness_quorum)
 
     def broadcast(self, raws: Sequence[bytes]) -> list[list[BroadcastAnswer]]:
         """Send signed transactions to every endpoint, once each; see `rpc.broadcast`."""
@@ -114,6 +114,11 @@ class EndpointPool:
     def providers(self) -> dict[str, str]:
         """Return the provider of each endpoint, by the endpoint's name, in order of preference."""
         return {endpoint.name: endpoint.provider for endpoint in self._list}
+
+    @property
+    def witness_quorum(self) -> WitnessQuorum:
+        """Who counts as a witness among the endpoints, and how many have to agree."""
+        return WitnessQuorum(self.providers())
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -163,14 +168,23 @@ class EndpointPool:
         failure.retry_after = self._list.seconds_left(failures)
         raise failure
 
-    def others(self, than: Endpoint | str) -> list[Endpoint]:
-        """Return who may be asked besides `than` (an endpoint or its name), best first.
+    def others(self, than: str) -> list[Endpoint]:
+        """Return the endpoints besides `than` that may be asked, best first.
 
-        Not those that are quarantined or have asked us to wait. Prove each before it is asked.
+        Those that are quarantined or have asked us to wait are left out. Prove each before it is
+        asked.
         """
-        name = than if isinstance(than, str) else than.name
-        chosen = [endpoint for endpoint in self._list if endpoint.name != name]
-        return [m for m in self._list.by_preference(chosen) if m.refusal() is None]
+        return self._usable_without({than})
+
+    def other_witnesses(self, than: str) -> list[Endpoint]:
+        """Return what `others` does, but for endpoints that are one witness with `than`."""
+        return self._usable_without(self.witness_quorum.same_witness(than))
+
+    def _usable_without(self, names: Container[str]) -> list[Endpoint]:
+        chosen = [endpoint for endpoint in self._list if endpoint.name not in names]
+        return [
+            endpoint for endpoint in self._list.by_preference(chosen) if endpoint.refusal() is None
+        ]
 
     def prove(self, endpoint: Endpoint, *, seconds: float | None = None) -> None:
         """Make sure that the endpoint is on our chain; asks only where that is not known.

@@ -34,7 +34,7 @@ BROADCASTS = Counter(
 )
 UNDECIDED = Gauge(
     "oracle_txmgr_nonces_without_agreement",
-    "Nonces that would be final, but too few endpoints agree on how.",
+    "Nonces that would be final, but too few witnesses agree on how.",
     ["account"],
     registry=REGISTRY,
 )

@@ -1,6 +1,6 @@
 """The whole daemon at work on a real chain, unscripted: Anvil mines when a test says so."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,6 +155,8 @@ class Office(WithContexts):
     store: Store
     folder_for_evidence: Path
     urls: Sequence[str] = ()
+    # The provider's name by host, as `chain.providers` has it.
+    providers: Mapping[str, str] | None = None
     caps: SendLimits = CAPS
     settings: ReportSettings = SETTINGS
     steps: list[StepResult] = field(default_factory=list)
@@ -184,7 +186,7 @@ class Office(WithContexts):
     def open(self) -> None:
         """Start as a process does."""
         premises = self.premises
-        self.source = source_on(self._reader, *self.urls, depth=FINALITY)
+        self.source = source_on(self._reader, *self.urls, depth=FINALITY, providers=self.providers)
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()

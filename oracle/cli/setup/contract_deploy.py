@@ -219,14 +219,14 @@ def _check_network(app: App) -> None:
 
 def _lookout(app: App) -> SenderAccount:
     """A publisher that belongs to no contract yet, and cannot sign."""
-    told = app.config
+    config, chain = app.config, app.config.chain
     caps = SendLimits(
-        told.limits.max_fee_per_gas_wei,
-        told.limits.max_cost_per_transaction_wei,
-        told.limits.max_cost_per_day_wei,
+        config.limits.max_fee_per_gas_wei,
+        config.limits.max_cost_per_transaction_wei,
+        config.limits.max_cost_per_day_wei,
     )
-    pool = EndpointPool.open(told.chain.endpoints, told.chain.id)
-    return SenderAccount(pool, domain=Domain(told.chain.id, ZERO_ADDRESS), caps=caps)
+    pool = EndpointPool.open(chain.endpoints, chain.id, providers=chain.providers)
+    return SenderAccount(pool, domain=Domain(chain.id, ZERO_ADDRESS), caps=caps)
 
 
 def _payer(app: App, keystore: Path | None, password_file: Path | None) -> Signer:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
 from oracle.rpc.client import Json
+from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
@@ -14,7 +15,7 @@ _BLOCKS_AT_ONCE = 20
 
 
 class Count(NamedTuple):
-    """What one endpoint says: transactions in blocks, and with those that wait in its pool."""
+    """What one endpoint counts: transactions in blocks, and with those that wait in its pool."""
 
     endpoint: str
     mined: int
@@ -43,68 +44,68 @@ class Spent:
 
 
 def counts_of(lines: PoolView, account: Address) -> list[Count]:
-    """Ask every endpoint; those that are silent are not in the answer.
+    """Return the account's counts at every endpoint that answers.
 
     Raises:
         TransientError: none answers.
     """
 
     def read(endpoint: EndpointCaller) -> Count:
-        asked = [("eth_getTransactionCount", (account, at)) for at in ("latest", "pending")]
+        requests = [("eth_getTransactionCount", (account, at)) for at in ("latest", "pending")]
         with understood("the count of an account"):
-            mined, pending = (number_of(answer) for answer in endpoint.ask_all(asked))
+            mined, pending = (number_of(answer) for answer in endpoint.ask_all(requests))
             return Count(endpoint.name, mined, max(mined, pending))
 
     return [count for _, count in lines.each(read)]
 
 
-def agreed(counts: Sequence[Count], quorum: int) -> Count | None:
-    """Return the highest count, where `quorum` endpoints say the same; None: they do not."""
-    top = max(counts, key=lambda one: (one.mined, one.pending))
-    same = [one for one in counts if one[1:] == top[1:]]
-    highest = max(one.pending for one in counts)
-    return top if len(same) >= quorum and highest == top.pending else None
+def agreed_count(counts: Sequence[Count], quorum: WitnessQuorum) -> Count | None:
+    """Return the highest count if enough witnesses report the same, else None."""
+    top = max(counts, key=lambda count: (count.mined, count.pending))
+    same = [count.endpoint for count in counts if count[1:] == top[1:]]
+    highest = max(count.pending for count in counts)
+    return top if quorum.is_reached_by(same) and highest == top.pending else None
 
 
 def spent_nonces(
     lines: PoolView, account: Address, nonces: range, most_blocks: int
 ) -> Mapping[int, Spent]:
-    """Walk back from the head and return what used these nonces, as far as it is found.
+    """Walk back from the head and return the transactions that used these nonces, where found.
 
-    It ends where all are found, or after `most_blocks` blocks.
+    The walk ends where all are found, or after `most_blocks` blocks.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    found: dict[int, tuple[Json, Json]] = {}
+    sent_by_nonce: dict[int, tuple[Json, Json]] = {}
     if nonces:
-        for block in _back_from_head(lines, most_blocks):
-            ours = [one for one in block["transactions"] if one["from"].lower() == account]
-            found |= {int(one["nonce"], 16): (one, block) for one in ours}
-            if found.keys() >= set(nonces):
+        for block in _fetch_blocks_down(lines, most_blocks):
+            own = [sent for sent in block["transactions"] if sent["from"].lower() == account]
+            sent_by_nonce |= {int(sent["nonce"], 16): (sent, block) for sent in own}
+            if sent_by_nonce.keys() >= set(nonces):
                 break
-    wanted = [found[nonce] for nonce in nonces if nonce in found]
-    if not wanted:
+    mined = [sent_by_nonce[nonce] for nonce in nonces if nonce in sent_by_nonce]
+    if not mined:
         return {}
-    receipts = lines.first([("eth_getTransactionReceipt", (sent["hash"],)) for sent, _ in wanted])
-    told = zip(wanted, receipts, strict=True)
-    spent = [_spent(sent, block, receipt) for (sent, block), receipt in told if receipt]
-    return {one.nonce: one for one in spent}
+    receipts = lines.first([("eth_getTransactionReceipt", (sent["hash"],)) for sent, _ in mined])
+    pairs = zip(mined, receipts, strict=True)
+    spent = [_decode_spent(sent, block, receipt) for (sent, block), receipt in pairs if receipt]
+    return {transaction.nonce: transaction for transaction in spent}
 
 
-def _back_from_head(lines: PoolView, most_blocks: int) -> Iterator[Json]:
+def _fetch_blocks_down(lines: PoolView, most_blocks: int) -> Iterator[Json]:
     answer = lines.ask("eth_blockNumber")
     with understood("the number of the newest block"):
         head = number_of(answer)
     lowest = max(-1, head - most_blocks)
     for top in range(head, lowest, -_BLOCKS_AT_ONCE):
         numbers = range(top, max(lowest, top - _BLOCKS_AT_ONCE), -1)
-        blocks = lines.first([("eth_getBlockByNumber", (hex(one), True)) for one in numbers])
-        # A reorg may take the highest away between two questions.
+        blocks = lines.first([("eth_getBlockByNumber", (hex(number), True)) for number in numbers])
+        # A reorg may take the highest away between two requests.
         yield from (block for block in blocks if block is not None)
 
 
-def _spent(sent: Json, block: Json, receipt: Json) -> Spent:
+def _decode_spent(sent: Json, block: Json, receipt: Json) -> Spent:
     calldata = str(sent["input"])
     return Spent(
         nonce=int(sent["nonce"], 16),

@@ -1,7 +1,7 @@
 """Which transaction used a nonce: found in the blocks of endpoints, proven by its signature.
 
-A count says that a nonce is used, and not by whom. Who says that it was somebody else's has that
-transaction in hand: its hash is computed from what it says, and the account has signed it.
+A count reports that a nonce is used, and not by which transaction. An endpoint that reports a
+foreign transaction must show it: its hash is computed from its content, which the account signed.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import witnesses_of_count
 
 # Whole blocks are large: so many in one batch, and so many in all under the oldest state.
-_BLOCKS_AT_ONCE, _MOST_BLOCKS = 20, 1_000
+_BLOCKS_AT_ONCE, _MAX_BLOCKS = 20, 1_000
 # The v of a legacy signature: without a chain, and the first one with a chain (EIP-155).
 _PLAIN_V, _V_OF_CHAIN = 27, 35
 
@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     """What the endpoints show of a used nonce; `use` None: no transaction.
 
     `is_agreed`: all that have the final block and answer show this very transaction in the same
-    block, and these are enough. `endpoints`: who has the final block, by place.
+    block, and they are enough witnesses. `endpoints`: those that have the final block, by name.
     """
 
     use: Use | None
@@ -59,29 +59,28 @@ class Evidence(NamedTuple):
 
 
 def use_of(lines: PoolView, wanted: Wanted, final: BlockRef) -> Evidence:
-    """Look for the transaction that used a nonce by the end of a block.
+    """Look for the transaction that used a nonce by the end of a block; never raises.
 
-    Asked are those that have this block by its hash: one that lags, or is silent, says nothing.
-    Where one of them counts less there is nothing to look for. Never raises.
+    Only the endpoints that have this block by its hash are asked, not those that lag. If one of
+    them counts fewer transactions, the nonce is not known to be used.
     """
     counts = witnesses_of_count(lines, wanted.sender, final)
-    places = frozenset(counts)
+    names = frozenset(counts)
     if not counts or any(count <= wanted.nonce for count in counts.values()):
-        return Evidence(None, is_agreed=False, endpoints=places)
-    asked = [lines.all[int(place)] for place in counts]
-    use = _first(asked, wanted, final.number)
+        return Evidence(None, is_agreed=False, endpoints=names)
+    endpoints = [endpoint for endpoint in lines.all if endpoint.name in names]
+    use = _find_first_use(endpoints, wanted, final.number)
     if use is None:
-        return Evidence(None, is_agreed=False, endpoints=places)
-    told = [_told_again(line, wanted, use.block_number) for line in asked]
-    answers = [uses[0] for uses in told if uses]
-    is_agreed = len(answers) >= lines.quorum and all(one == use for one in answers)
-    return Evidence(use, is_agreed, places)
+        return Evidence(None, is_agreed=False, endpoints=names)
+    use_by_endpoint = _fetch_uses(endpoints, wanted, use.block_number)
+    is_same = all(other == use for other in use_by_endpoint.values())
+    return Evidence(use, is_same and lines.quorum.is_reached_by(use_by_endpoint), names)
 
 
-def _first(asked: Sequence[EndpointCaller], wanted: Wanted, final: int) -> Use | None:
-    for line in asked:
+def _find_first_use(endpoints: Sequence[EndpointCaller], wanted: Wanted, final: int) -> Use | None:
+    for endpoint in endpoints:
         try:
-            use = _search(line, wanted, final)
+            use = _find_use(endpoint, wanted, final)
         except TransientError:
             continue
         if use is not None:
@@ -89,58 +88,63 @@ def _first(asked: Sequence[EndpointCaller], wanted: Wanted, final: int) -> Use |
     return None
 
 
-def _told_again(line: EndpointCaller, wanted: Wanted, number: int) -> list[Use | None]:
-    """Return what an endpoint's own block has of the nonce; empty: it does not answer."""
-    try:
-        return [_use_in(line, wanted, [number])]
-    except TransientError:
-        return []
+def _fetch_uses(
+    endpoints: Sequence[EndpointCaller], wanted: Wanted, number: int
+) -> dict[str, Use | None]:
+    """Return the use of the nonce in a block, by the endpoints that answer; None: it has none."""
+    uses: dict[str, Use | None] = {}
+    for endpoint in endpoints:
+        try:
+            uses[endpoint.name] = _fetch_use(endpoint, wanted, [number])
+        except TransientError:
+            continue
+    return uses
 
 
-def _search(line: EndpointCaller, wanted: Wanted, final: int) -> Use | None:
-    """Look into the block where the count rose, and below it where the state ends before that.
+def _find_use(endpoint: EndpointCaller, wanted: Wanted, final: int) -> Use | None:
+    """Search the block where the count rose, and below it where the state ends before that.
 
     Raises:
-        TransientError: it does not answer.
+        TransientError: the endpoint does not answer.
     """
-    number, is_sure = _rise(line, wanted, final)
-    lowest = number if is_sure else max(0, number - _MOST_BLOCKS)
+    number, is_certain = _find_rise(endpoint, wanted, final)
+    lowest = number if is_certain else max(0, number - _MAX_BLOCKS)
     for top in range(number, lowest - 1, -_BLOCKS_AT_ONCE):
         numbers = range(top, max(lowest - 1, top - _BLOCKS_AT_ONCE), -1)
-        use = _use_in(line, wanted, numbers)
+        use = _fetch_use(endpoint, wanted, numbers)
         if use is not None:
             return use
     return None
 
 
-def _rise(line: EndpointCaller, wanted: Wanted, final: int) -> tuple[int, bool]:
+def _find_rise(endpoint: EndpointCaller, wanted: Wanted, final: int) -> tuple[int, bool]:
     """Return the lowest block that is known to count the nonce as used.
 
-    And whether the block below it is known not to: an endpoint has no old state for ever. First
-    steps of 1, 2, 4 … blocks back, then by halves.
+    The second value tells whether the block below it is known not to: an endpoint does not keep
+    old state for ever. The search steps back by 1, 2, 4 … blocks, then by halves.
     """
     used, low, step, before = final, final, 1, None
     while low > 0:
         low = max(0, final - step)
-        before = _counts_it(line, wanted, low)
+        before = _fetch_is_used(endpoint, wanted, low)
         if not before:
             break
         used, step = low, 2 * step
     while used - low > 1:
         middle = (used + low) // 2
-        counted = _counts_it(line, wanted, middle)
-        if counted:
+        is_used = _fetch_is_used(endpoint, wanted, middle)
+        if is_used:
             used = middle
         else:
-            low, before = middle, counted
+            low, before = middle, is_used
     return used, used == 0 or before is False
 
 
-def _counts_it(line: EndpointCaller, wanted: Wanted, number: int) -> bool | None:
+def _fetch_is_used(endpoint: EndpointCaller, wanted: Wanted, number: int) -> bool | None:
     """Tell whether the nonce is used by the end of a block; None: that state is gone."""
     try:
-        told = line.ask("eth_getTransactionCount", wanted.sender, hex(number))
-        return number_of(told) > wanted.nonce
+        count = endpoint.ask("eth_getTransactionCount", wanted.sender, hex(number))
+        return number_of(count) > wanted.nonce
     except CallRefusedError as error:
         if error.is_rate_limited:
             raise
@@ -149,32 +153,34 @@ def _counts_it(line: EndpointCaller, wanted: Wanted, number: int) -> bool | None
         return None
 
 
-def _use_in(line: EndpointCaller, wanted: Wanted, numbers: Sequence[int]) -> Use | None:
+def _fetch_use(endpoint: EndpointCaller, wanted: Wanted, numbers: Sequence[int]) -> Use | None:
     """Return the transaction of the account with this nonce that one of these blocks shows."""
-    blocks = line.ask_all([("eth_getBlockByNumber", (hex(one), True)) for one in numbers])
+    blocks = endpoint.ask_all(
+        [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
+    )
     with understood("whole blocks"):
         for block in blocks:
-            for one in [] if block is None else block["transactions"]:
-                theirs = (one["from"].lower(), number_of(one["nonce"]))
-                if theirs == (wanted.sender, wanted.nonce):
-                    return _proven(one, wanted, block)
+            for sent in [] if block is None else block["transactions"]:
+                sender, nonce = sent["from"].lower(), number_of(sent["nonce"])
+                if (sender, nonce) == (wanted.sender, wanted.nonce):
+                    return _verify_use(sent, wanted, block)
     return None
 
 
-def _proven(told: Any, wanted: Wanted, block: Any) -> Use | None:  # noqa: ANN401  JSON
-    """Return it where it is what the account signed; None: the endpoint shows no such thing.
+def _verify_use(sent: Any, wanted: Wanted, block: Any) -> Use | None:  # noqa: ANN401  JSON
+    """Return a transaction as the use of a nonce, or None if the account did not sign it.
 
     Raises:
-        TypeError, ValueError: it is no transaction.
+        TypeError, ValueError: `sent` is no transaction.
     """
     try:
-        leaf = msgspec.convert(told, SignedTransaction).leaf()
+        leaf = msgspec.convert(sent, SignedTransaction).leaf()
     except msgspec.ValidationError:
         return None
-    chain_id, nonce, signer = _signed(leaf)
+    chain_id, nonce, signer = _recover_signer(leaf)
     if (nonce, signer) != (wanted.nonce, wanted.sender) or chain_id not in {None, wanted.chain_id}:
         return None
-    to = told["to"]
+    to = sent["to"]
     return Use(
         Hash("0x" + keccak(leaf).hex()),
         Address(to.lower()) if to else None,
@@ -183,7 +189,7 @@ def _proven(told: Any, wanted: Wanted, block: Any) -> Use | None:  # noqa: ANN40
     )
 
 
-def _signed(leaf: bytes) -> tuple[int | None, int, Address | None]:
+def _recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
     """Return chain, nonce and signer of a transaction; the chain is None where it names none."""
     is_legacy = leaf[0] >= 0xC0  # noqa: PLR2004  an RLP list; other types have their number there
     parts: list[Any] = rlp.decode(leaf if is_legacy else leaf[1:])

@@ -1,7 +1,7 @@
-"""Was it mined? Receipts by hash from every endpoint, checked against the chain that each has.
+"""Receipts by hash from every endpoint, each checked against the endpoint's own blocks.
 
-A receipt that one endpoint has counts, though another has none; what cannot be taken back needs
-two that agree by the hash of the block (docs/explanation/transactions.md#i7).
+A receipt that one endpoint shows counts, though another has none; what cannot be taken back needs
+two witnesses that agree by the hash of the block (docs/explanation/transactions.md#i7).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,12 @@ from typing import Any
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
+from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
 # No chain comes near; and more of it no table holds.
-_MOST_COUNTED, _MOST_WEI = 2**63 - 1, 10**28
+_MAX_COUNT, _MAX_WEI = 2**63 - 1, 10**28
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,11 @@ class Receipt:
     contract: Address | None
     events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
-    # Enough endpoints tell these two figures; else they are the lowest of what is told.
+    # Whether enough witnesses report both prices; else they are the lowest that are reported.
     is_priced: bool = False
 
     def is_equivalent(self, other: "Receipt") -> bool:
-        """Tell whether both speak of one block, one outcome and the same events."""
+        """Tell whether both receipts are of one block, with one outcome and the same events."""
         return (self.block_hash, self.succeeded, self.gas_used, self.events) == (
             other.block_hash,
             other.succeeded,
@@ -60,83 +61,99 @@ class Receipt:
 class _View:
     """What one endpoint shows; `unsettled`: receipts in a block that is not its own any more."""
 
-    place: str
+    endpoint: str
     receipts: Mapping[Hash, Receipt]
     unsettled: frozenset[Hash]
 
     def is_missing(self, hashes: Sequence[Hash]) -> bool:
-        return not any(one in self.receipts or one in self.unsettled for one in hashes)
+        return not any(tx_hash in self.receipts or tx_hash in self.unsettled for tx_hash in hashes)
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptQuorum:
-    """What the endpoints that answered show of some hashes; `quorum`: how many have to agree."""
+    """What the endpoints that answered show of some hashes, and how many have to agree."""
 
     views: tuple[_View, ...]
-    quorum: int
+    quorum: WitnessQuorum
 
     def receipt(self, hashes: Sequence[Hash], known: Hash | None = None) -> Receipt | None:
-        """Return the receipt of one of these hashes that most endpoints show.
+        """Return the receipt of one of these hashes that the most witnesses show, or None.
 
         Where as many show another one: that in the `known` block, then that of the preferred
-        endpoint. None: no endpoint has any. What it cost is as `_priced` says.
+        endpoint. Its prices are those of `_with_agreed_price`.
         """
         shown = [
-            view.receipts[one] for view in self.views for one in hashes if one in view.receipts
+            view.receipts[tx_hash]
+            for view in self.views
+            for tx_hash in hashes
+            if tx_hash in view.receipts
         ]
         best = max(
             shown,
-            key=lambda one: (self._seen_by(one), one.block_hash == known),
+            key=lambda receipt: (self._count_witnesses(receipt), receipt.block_hash == known),
             default=None,
         )
-        return None if best is None else self._priced(best)
+        return None if best is None else self._with_agreed_price(best)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
-        """Tell whether enough endpoints show this very receipt."""
-        return self._seen_by(receipt) >= self.quorum
+        """Tell whether enough witnesses show this very receipt."""
+        return self.quorum.is_reached_by(self._same_receipts(receipt))
 
     @property
-    def places(self) -> frozenset[str]:
-        """The endpoints that answered, by their places."""
-        return frozenset(view.place for view in self.views)
+    def endpoints(self) -> frozenset[str]:
+        """The endpoints that answered, by name."""
+        return frozenset(view.endpoint for view in self.views)
 
     def without(self, hashes: Sequence[Hash]) -> frozenset[str]:
-        """Return the endpoints that know of none of these hashes, by their places."""
-        return frozenset(view.place for view in self.views if view.is_missing(hashes))
+        """Return the endpoints that show a receipt of none of these hashes, by name."""
+        return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
-    def _seen_by(self, receipt: Receipt) -> int:
-        return len(self._alike(receipt))
+    def _count_witnesses(self, receipt: Receipt) -> int:
+        return self.quorum.count(self._same_receipts(receipt))
 
-    def _alike(self, receipt: Receipt) -> list[Receipt]:
-        shown = (view.receipts.get(receipt.hash) for view in self.views)
-        return [one for one in shown if one is not None and one.is_equivalent(receipt)]
+    def _same_receipts(self, receipt: Receipt) -> dict[str, Receipt]:
+        """Return the receipts with the same block and outcome, by the endpoint that shows it."""
+        shown = {view.endpoint: view.receipts.get(receipt.hash) for view in self.views}
+        return {
+            endpoint: same
+            for endpoint, same in shown.items()
+            if same is not None and same.is_equivalent(receipt)
+        }
 
-    def _priced(self, receipt: Receipt) -> Receipt:
-        """Put in what was paid, by those who show this receipt: two must tell the same.
+    def _with_agreed_price(self, receipt: Receipt) -> Receipt:
+        """Set the prices of a receipt to those that enough of its witnesses agree on.
 
-        No block's hash vouches for a price; one endpoint alone could have a day's budget used up.
+        No block's hash vouches for a price; one provider alone could use up a day's budget.
         """
-        told = [(one.gas_price, one.l1_fee) for one in self._alike(receipt)]
-        sure = [one for one in told if told.count(one) >= self.quorum]
-        price, l1_fee = sure[0] if sure else map(min, zip(*told, strict=True))
-        return replace(receipt, gas_price=price, l1_fee=l1_fee, is_priced=bool(sure))
+        endpoints_by_price: dict[tuple[int, int], list[str]] = {}
+        for endpoint, same in self._same_receipts(receipt).items():
+            endpoints_by_price.setdefault((same.gas_price, same.l1_fee), []).append(endpoint)
+        agreed = [
+            price
+            for price, endpoints in endpoints_by_price.items()
+            if self.quorum.is_reached_by(endpoints)
+        ]
+        gas_price, l1_fee = (
+            agreed[0] if agreed else map(min, zip(*endpoints_by_price, strict=True))
+        )
+        return replace(receipt, gas_price=gas_price, l1_fee=l1_fee, is_priced=bool(agreed))
 
 
 def look_for(lines: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
     """Ask every endpoint for the receipts of these hashes.
 
-    One in a block that is not the endpoint's own of that height is being reorged: it counts for
-    nothing, and its absence neither.
+    A receipt in a block that is not the endpoint's own of that height is being reorged: it counts
+    for nothing, and its absence neither.
 
     Raises:
         TransientError: no endpoint answers.
     """
     views: list[_View] = []
     silence: TransientError | None = None
-    for place, line in enumerate(lines.all):
+    for endpoint in lines.all:
         try:
             with understood("receipts"):
-                views.append(_view(line, place_of(place), hashes))
+                views.append(_fetch_view(endpoint, hashes))
         except TransientError as error:
             silence = error
     if not views and silence is not None:
@@ -144,36 +161,29 @@ def look_for(lines: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
     return ReceiptQuorum(tuple(views), lines.quorum)
 
 
-def place_of(number: int) -> str:
-    """Name an endpoint by its place in the settings: two may have one host."""
-    return str(number)
-
-
-def _view(line: EndpointCaller, place: str, hashes: Sequence[Hash]) -> _View:
-    answers = line.ask_all([("eth_getTransactionReceipt", (one,)) for one in hashes])
-    mined = [_receipt(answer) for answer in answers if answer is not None]
-    blocks = (
-        line.ask_all([("eth_getBlockByNumber", (hex(one.block_number), False)) for one in mined])
-        if mined
-        else []
-    )
-    known = {
+def _fetch_view(endpoint: EndpointCaller, hashes: Sequence[Hash]) -> _View:
+    answers = endpoint.ask_all([("eth_getTransactionReceipt", (tx_hash,)) for tx_hash in hashes])
+    mined = [_decode_receipt(answer) for answer in answers if answer is not None]
+    requests = [("eth_getBlockByNumber", (hex(receipt.block_number), False)) for receipt in mined]
+    blocks = endpoint.ask_all(requests) if requests else []
+    settled = {
         receipt.hash: receipt
         for receipt, block in zip(mined, blocks, strict=True)
         if block is not None and block["hash"] == receipt.block_hash
     }
-    return _View(place, known, frozenset(one.hash for one in mined if one.hash not in known))
+    unsettled = {receipt.hash for receipt in mined} - settled.keys()
+    return _View(endpoint.name, settled, frozenset(unsettled))
 
 
-def _receipt(answer: dict[str, Any]) -> Receipt:
+def _decode_receipt(answer: dict[str, Any]) -> Receipt:
     created = answer.get("contractAddress")
     return Receipt(
         hash=Hash(answer["transactionHash"]),
-        block_number=_figure(answer, "blockNumber", _MOST_COUNTED),
+        block_number=_decode_number(answer, "blockNumber", _MAX_COUNT),
         block_hash=Hash(answer["blockHash"]),
         succeeded=int(answer["status"], 16) == 1,
-        gas_used=_figure(answer, "gasUsed", _MOST_COUNTED),
-        gas_price=_figure(answer, "effectiveGasPrice", _MOST_WEI),
+        gas_used=_decode_number(answer, "gasUsed", _MAX_COUNT),
+        gas_price=_decode_number(answer, "effectiveGasPrice", _MAX_WEI),
         contract=Address(created.lower()) if created else None,
         events=tuple(
             ReceiptLog(Address(log["address"].lower()), tuple(log["topics"]), log["data"])
@@ -183,9 +193,9 @@ def _receipt(answer: dict[str, Any]) -> Receipt:
     )
 
 
-def _figure(answer: dict[str, Any], name: str, most: int) -> int:
-    """Read a number of a receipt. Raises ValueError and others: it is none that can be."""
+def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
+    """Return a number of a receipt. Raises ValueError, KeyError or TypeError: it is not valid."""
     number = number_of(answer[name])
-    if number > most:
+    if number > max_number:
         raise ValueError(f"{name} is {number}")
     return number

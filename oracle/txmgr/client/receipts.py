@@ -1,4 +1,4 @@
-"""What became of a transaction: receipts and counts, as the endpoints show and agree on them."""
+"""The outcome of a transaction: receipts and counts, as the endpoints show and agree on them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -9,10 +9,10 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.rpc.rpc_errors import RevertError
-from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for, place_of
+from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for
 from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
-__all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for", "place_of"]
+__all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for"]
 
 # The class of a call that was given too little gas.
 OUT_OF_GAS = "out_of_gas"
@@ -33,8 +33,8 @@ def receipts_of(lines: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
         TransientError: no endpoint answers.
     """
     seen = look_for(lines, hashes)
-    found = {one: seen.receipt([one]) for one in hashes}
-    return {one: receipt for one, receipt in found.items() if receipt is not None}
+    receipts = {tx_hash: seen.receipt([tx_hash]) for tx_hash in hashes}
+    return {tx_hash: receipt for tx_hash, receipt in receipts.items() if receipt is not None}
 
 
 def nonce_at(lines: PoolView, sender: Address, block: str) -> int:
@@ -67,7 +67,7 @@ def balance_of(lines: PoolView, account: Address) -> int:
 
 def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
     """Return the hashes of the endpoint's own blocks of these heights, those that it has."""
-    blocks = lines.first([("eth_getBlockByNumber", (hex(one), False)) for one in numbers])
+    blocks = lines.first([("eth_getBlockByNumber", (hex(number), False)) for number in numbers])
     with understood("blocks"):
         return {
             number: Hash(block["hash"])
@@ -77,34 +77,35 @@ def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
 
 
 def witnesses_of_count(lines: PoolView, account: Address, block: BlockRef) -> dict[str, int]:
-    """Return the account's transaction count at the end of a block, by endpoint.
+    """Return the account's transaction count at the end of a block, by the endpoint's name.
 
-    Those that know the block by its hash only: another fork, or a node that lags, says nothing.
+    An endpoint that does not have the block by its hash is on another fork, or lags: it is left
+    out.
     """
-    found: dict[str, int] = {}
-    for place, line in enumerate(lines.all):
+    counts: dict[str, int] = {}
+    for endpoint in lines.all:
         number = hex(block.number)
         try:
-            count, known = line.ask_all(
+            count, own_block = endpoint.ask_all(
                 [
                     ("eth_getTransactionCount", (account, number)),
                     ("eth_getBlockByNumber", (number, False)),
                 ]
             )
             with understood("the count of an account"):
-                if known is not None and known["hash"] == block.hash:
-                    found[place_of(place)] = number_of(count)
+                if own_block is not None and own_block["hash"] == block.hash:
+                    counts[endpoint.name] = number_of(count)
         except TransientError:
             continue
-    return found
+    return counts
 
 
 def is_block_gone(lines: PoolView, number: int, block_hash: Hash) -> bool:
     """Tell whether endpoints show another block at this height, and none shows this one."""
     shown = set()
-    for line in lines.all:
+    for endpoint in lines.all:
         try:
-            block = line.ask("eth_getBlockByNumber", hex(number), False)
+            block = endpoint.ask("eth_getBlockByNumber", hex(number), False)
             with understood("a block"):
                 shown |= set() if block is None else {block["hash"]}
         except TransientError:
@@ -115,12 +116,12 @@ def is_block_gone(lines: PoolView, number: int, block_hash: Hash) -> bool:
 def is_in_block(lines: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
     """Tell whether an endpoint shows a block, by (number, hash), that has one of these in it."""
     number, block_hash = block
-    for line in lines.all:
+    for endpoint in lines.all:
         try:
-            told = line.ask("eth_getBlockByNumber", hex(number), False)
+            own_block = endpoint.ask("eth_getBlockByNumber", hex(number), False)
             with understood("a block"):
-                is_there = told is not None and told["hash"] == block_hash
-                if is_there and not set(hashes).isdisjoint(told["transactions"]):
+                is_there = own_block is not None and own_block["hash"] == block_hash
+                if is_there and not set(hashes).isdisjoint(own_block["transactions"]):
                     return True
         except TransientError:
             continue
@@ -132,7 +133,11 @@ def without_blocks(seen: ReceiptQuorum, gone: Collection[Hash]) -> ReceiptQuorum
     views = [
         replace(
             view,
-            receipts={one: of for one, of in view.receipts.items() if of.block_hash not in gone},
+            receipts={
+                tx_hash: receipt
+                for tx_hash, receipt in view.receipts.items()
+                if receipt.block_hash not in gone
+            },
         )
         for view in seen.views
     ]
@@ -175,9 +180,9 @@ def refusal_at(
     Raises:
         TransientError: no endpoint tells.
     """
-    asked = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
+    request = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
     try:
-        lines.ask("eth_call", asked, hex(block))
+        lines.ask("eth_call", request, hex(block))
     except RevertError as error:
         return refusal_of(error.data)
     return None

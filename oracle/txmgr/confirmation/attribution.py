@@ -1,7 +1,8 @@
-"""Whose transaction used a nonce of ours that has no receipt: ours, somebody else's, or unknown.
+"""Finds out whose transaction used a nonce of ours that has no receipt.
 
-A count alone decides nothing. Ours it is by our own log or by a stored hash; somebody else's only
-with that transaction in hand, as every endpoint that answers shows it. Else it waits, visibly.
+A count alone decides nothing. The transaction is ours by our own log or by a stored hash, and
+foreign only where every endpoint that answers shows that very transaction. Otherwise the nonce
+waits, visibly.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +18,7 @@ from oracle.store.outbox.records import (
     IntentState,
     NonceSlot,
 )
-from oracle.txmgr.client.nonce_uses import Evidence, Wanted, use_of
+from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
 from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.confirmation.finalizer import note_foreign
 from oracle.txmgr.context import StepResult, TxContext
@@ -35,80 +36,82 @@ def attribute(
     seen: ReceiptQuorum,
     heads: Heads,
 ) -> StepResult | None:
-    """Write down whose transaction used a nonce, where no receipt of ours is shown.
+    """Store whose transaction used a nonce, where no receipt of ours is shown.
 
-    None: that is not known, and nothing new is known of it.
+    None: nothing new is known.
     """
     with context.store.reading() as uow:
-        ours = _stored(uow, slot, attempts)
-        block = _logged(uow, slot, attempts, ours)
+        own_hashes = _stored_hashes(uow, slot, attempts)
+        block = _logged_block(uow, slot, attempts, own_hashes)
     if block is not None:
-        return _wait(context, slot, f"by ours: our log of block {block} is of it")
+        return _note_wait(context, slot, f"by ours: our log of block {block} is of it")
     if not context.searches.is_due(slot.nonce, heads.final.number):
         return None
     wanted = Wanted(context.account.chain_id, context.account.address, slot.nonce)
-    found = use_of(context.publisher.lines, wanted, heads.final)
-    if found.use is not None and found.is_agreed and found.use.hash not in ours:
-        hashes = [one.signed.tx_hash for one in attempts]
-        # Who knows any of ours contradicts.
-        if not hashes or found.endpoints.isdisjoint(seen.places - seen.without(hashes)):
-            return note_foreign(context, slot, found.use)
+    evidence = use_of(context.publisher.lines, wanted, heads.final)
+    use = evidence.use
+    if use is not None and evidence.is_agreed and use.hash not in own_hashes:
+        hashes = [attempt.signed.tx_hash for attempt in attempts]
+        # An endpoint that shows one of our transactions contradicts.
+        if not hashes or evidence.endpoints.isdisjoint(seen.endpoints - seen.without(hashes)):
+            return note_foreign(context, slot, use)
     context.searches.was_in_vain(slot.nonce, heads.final.number)
-    return _wait(context, slot, _by_whom(found, ours))
+    return _note_wait(context, slot, _use_text(use, own_hashes))
 
 
 def note_hidden(context: TxContext, slot: NonceSlot) -> StepResult | None:
-    """Say that the receipt of a mined nonce is shown no more; None: that is said already."""
-    return _wait(context, slot, f"by ours: it was mined in block {slot.block_number}")
+    """Store that the receipt of a mined nonce is shown no more; None: that is stored already."""
+    return _note_wait(context, slot, f"by ours: it was mined in block {slot.block_number}")
 
 
 def why_unproven(context: TxContext) -> str | None:
     """Return which nonce is used while no receipt of ours is shown; None: there is none."""
     with context.store.reading() as uow:
-        told = without_receipt(uow, context.account)
-    return f"{context.account.address}: {told[0].error_text}" if told else None
+        intents = without_receipt(uow, context.account)
+    return f"{context.account.address}: {intents[0].error_text}" if intents else None
 
 
 def without_receipt(uow: UnitOfWork, account: Account) -> list[Intent]:
     """Return the calls whose nonce is used, while no endpoint shows a receipt."""
     states = [IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED]
     sent = uow.outbox.intents.in_states(account, states)
-    return [one for one in sent if one.error_class == NO_RECEIPT]
+    return [intent for intent in sent if intent.error_class == NO_RECEIPT]
 
 
-def _stored(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
-    """Return every hash that we hold of this nonce: what was signed for it, or rebuilt."""
+def _stored_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
+    """Return every hash that we hold of this nonce, signed or rebuilt."""
     rebuilt = [
-        one.error_text.split()[0]
-        for one in uow.outbox.intents.bound_to(slot.account, slot.nonce)
-        if one.request.kind == REBUILT and one.error_text
+        intent.error_text.split()[0]
+        for intent in uow.outbox.intents.bound_to(slot.account, slot.nonce)
+        if intent.request.kind == REBUILT and intent.error_text
     ]
-    return {*(one.signed.tx_hash for one in attempts), *map(Hash, rebuilt)}
+    return {*(attempt.signed.tx_hash for attempt in attempts), *map(Hash, rebuilt)}
 
 
-def _logged(
-    uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], ours: Collection[Hash]
+def _logged_block(
+    uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], own_hashes: Collection[Hash]
 ) -> int | None:
-    """Return the block in which our own raw logs have a transaction of ours; None: in none."""
-    sent = [one.first_sent_block for one in attempts if one.first_sent_block is not None]
-    began = slot.opened_block or min(sent, default=0)
-    if not began or not ours:
+    """Return the block in which our own raw logs have a transaction of ours, or None."""
+    sent_blocks = [
+        attempt.first_sent_block for attempt in attempts if attempt.first_sent_block is not None
+    ]
+    opened_block = slot.opened_block or min(sent_blocks, default=0)
+    if not opened_block or not own_hashes:
         return None
-    return uow.logs.block_of(ours, max(0, began - _BLOCKS_UNDER_OPENING))
+    return uow.logs.block_of(own_hashes, max(0, opened_block - _BLOCKS_UNDER_OPENING))
 
 
-def _by_whom(found: Evidence, ours: Collection[Hash]) -> str:
-    use = found.use
+def _use_text(use: Use | None, own_hashes: Collection[Hash]) -> str:
     if use is None:
         return "and no endpoint shows by which transaction"
-    if use.hash in ours:
+    if use.hash in own_hashes:
         return f"by ours: block {use.block_number} has {use.hash}"
-    return f"by {use.hash} of block {use.block_number}, as too few endpoints show"
+    return f"by {use.hash} of block {use.block_number}, as too few witnesses show"
 
 
-def _wait(context: TxContext, slot: NonceSlot, by_whom: str) -> StepResult | None:
-    """Say why it waits, where people look for that; None: that is said already."""
-    text = f"nonce {slot.nonce} is used {by_whom}; no endpoint shows a receipt of ours"
+def _note_wait(context: TxContext, slot: NonceSlot, use_text: str) -> StepResult | None:
+    """Store at the intent why its nonce waits; None: that is stored already."""
+    text = f"nonce {slot.nonce} is used {use_text}; no endpoint shows a receipt of ours"
     with context.writing() as uow:
         intent = uow.outbox.intents.named(slot.intent_id)
         if intent is None or not uow.outbox.intents.set_error(

@@ -1,7 +1,7 @@
 """Watches every hash of every open nonce until it is final.
 
 State follows from receipts alone: a timeout, an error or a restart changes nothing. What cannot
-be taken back needs two endpoints that agree (docs/explanation/transactions.md#i7); until they do
+be taken back needs two witnesses that agree (docs/explanation/transactions.md#i7); until they do
 nothing happens. See docs/explanation/transactions.md#states.
 """
 
@@ -42,7 +42,7 @@ _REFUSED = frozenset(
     )
 )
 
-# What waits for a second endpoint's word is asked for again, so many at a time: while one is down
+# What waits for a second witness is asked for again, so many at a time: while one is down
 # they would become more and more.
 DECIDED_AT_ONCE = 64
 
@@ -54,7 +54,7 @@ def confirm(context: TxContext, heads: Heads) -> StepResult | None:
 
     Lower nonces come first, so that what fell out of a pool goes back in their order. A receipt
     that is known and not final is not asked for again while its block is the chain's; of those
-    that too few endpoints confirm, some at a time.
+    that too few witnesses confirm, some at a time.
 
     Raises:
         TransientError: no endpoint answers.

@@ -57,28 +57,31 @@ def stuck_beside(uow: UnitOfWork, context: TxContext, ready: Intent) -> Unconfir
 def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:
     """Tell whether an endpoint has any of its bytes in a block, or enough count it as used.
 
-    Whoever was away for an hour finds its nonce overdue, and long used: asked before anything
-    more is signed for it.
+    A daemon that was down for an hour finds its nonce overdue, and long used: this is checked
+    before anything more is signed for it.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    lines, hashes = context.publisher.lines, [one.signed.tx_hash for one in waiting.attempts]
+    lines = context.publisher.lines
+    hashes = [attempt.signed.tx_hash for attempt in waiting.attempts]
     if receipt_that_stands(context, look_for(lines, hashes), hashes) is not None:
         return True
-    # Used, by whomever: endpoints that show no receipt may be hiding ours.
-    counts = [one.mined for one in counts_of(lines, context.account.address)]
-    return sum(count > waiting.slot.nonce for count in counts) >= lines.quorum
+    # Used by any transaction: endpoints that show no receipt may be hiding ours.
+    counts = counts_of(lines, context.account.address)
+    return lines.quorum.is_reached_by(
+        count.endpoint for count in counts if count.mined > waiting.slot.nonce
+    )
 
 
 def receipt_that_stands(
     context: TxContext, seen: ReceiptQuorum, hashes: Sequence[Hash], known: Hash | None = None
 ) -> Receipt | None:
-    """Return the receipt that the endpoints show, the one in the `known` block before others.
+    """Return the receipt that the endpoints show, the one in the `known` block first, or None.
 
-    One that too few show holds while its block is the chain's at those that have come as far as
-    the fold. Who stands still on a fork shows for ever what the chain has left. None: there is
-    none.
+    A receipt that too few witnesses show counts while its block is the chain's at the endpoints
+    that have reached the folded block. An endpoint that stands still on a fork shows for ever
+    what the chain has left.
     """
     gone: set[Hash] = set()
     while True:
@@ -91,7 +94,7 @@ def receipt_that_stands(
 
 
 def refuse_mined(context: TxContext, waiting: UnconfirmedNonce) -> None:
-    """Leave a nonce alone that is used: there is nothing to pay more for, or to give up.
+    """Refuse to replace a transaction whose nonce is used.
 
     Raises:
         InputError: some of its bytes are in a block.

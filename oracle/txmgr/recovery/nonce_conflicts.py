@@ -81,7 +81,7 @@ def _first_beyond(context: TxContext, ahead: NonceAheadError) -> Use | None:
 
 def _counted(context: TxContext, ahead: NonceAheadError) -> str:
     address = context.account.address
-    return f"{address} has used nonces up to {ahead.most - 1}, {_OURS} {ahead.known}"
+    return f"{address} has used nonces up to {ahead.highest - 1}, {_OURS} {ahead.known}"
 
 
 def _is_told(pause: Pause | None, counted: str) -> bool:
@@ -103,11 +103,11 @@ def _rest(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
             context.account, PauseKind.FOREIGN, reason + _before(earlier), context.stamp
         )
     if not is_told:
-        FOREIGN.inc(ahead.most - ahead.known)
+        FOREIGN.inc(ahead.highest - ahead.known)
     structlog.get_logger().error(
         "account_nonce_ahead",
         sender=address,
-        counted=ahead.most,
+        counted=ahead.highest,
         given_out=ahead.known,
         transaction=use.hash,
         act="find out who uses the key; `outbox rebuild --from-chain`, "

@@ -3,7 +3,8 @@
 See docs/explanation/transactions.md#crash-points.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
@@ -14,23 +15,23 @@ from oracle.txmgr.client.chain_nonces import Count, counts_of
 from oracle.txmgr.context import StepResult, TxContext
 
 _REBUILD = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
-# So many missing nonces are named; the rest is counted.
-_NAMED = 5
+# So many missing nonces are named; the others are counted.
+_MAX_NAMED = 5
 
 
 class NonceAheadError(InputError):
     """The chain has seen nonces of an account that this database knows, and never gave out.
 
-    `most`: so many transactions it has counted; `known`: the next nonce of this database.
+    `highest` is the highest count of an endpoint, `known` the next nonce of this database.
     """
 
-    def __init__(self, address: Address, most: int, known: int) -> None:
+    def __init__(self, address: Address, highest: int, known: int) -> None:
         super().__init__(
-            f"{address} has used nonces up to {most - 1}, this database gave out only those "
+            f"{address} has used nonces up to {highest - 1}, this database gave out only those "
             f"below {known}: it is an old copy, or the key is used elsewhere; put the newest copy "
             f"back, or {_REBUILD}"
         )
-        self.most, self.known = most, known
+        self.highest, self.known = highest, known
 
 
 def reconcile(context: TxContext) -> StepResult | None:
@@ -38,14 +39,15 @@ def reconcile(context: TxContext) -> StepResult | None:
 
     Everything else heals by itself: what has a nonce and no bytes is signed, what has bytes is
     sent, what was sent is looked for. What does not heal is refused, and nothing is repaired
-    silently. What the chain has counted is believed where two endpoints say so, or the only one.
+    silently. What the chain has counted is believed where two witnesses report it, or the only
+    one.
 
     Raises:
         NonceAheadError: the chain has seen nonces that this database never gave out.
         InputError: the database has lost nonces that it did give out, or knows none of an account
             that has sent; or an endpoint is of another chain.
-        TransientError: no endpoint answers, or too few say the same; or an rebuilt nonce is in no
-            pool any more.
+        TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in
+            no pool any more.
     """
     context.publisher.lines.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:
@@ -56,7 +58,7 @@ def reconcile(context: TxContext) -> StepResult | None:
         unfinished = len(uow.outbox.slots.watched(account))
         missing = uow.outbox.slots.missing(account, known or 0)
     if missing:
-        raise InputError(_of_gap(context.account.address, missing))
+        raise InputError(_missing_nonces_reason(context.account.address, missing))
     counts = counts_of(lines, account.address)
     _check_ahead(context, counts, known)
     if known is None:
@@ -70,50 +72,53 @@ def reconcile(context: TxContext) -> StepResult | None:
 def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
     """Say why a start would refuse a sender that this database knows; only reads.
 
-    None: it would not, or too few endpoints tell.
+    None: it would not, or too few witnesses count more.
     """
     with store.reading() as uow:
         known = uow.outbox.accounts.next_nonce(account) or 0
         missing = uow.outbox.slots.missing(account, known)
     if missing:
-        return _of_gap(account.address, missing)
+        return _missing_nonces_reason(account.address, missing)
     try:
         counts = counts_of(lines, account.address)
     except TransientError:
         return None
-    ahead = [one.mined for one in counts if one.mined > known]
-    if len(ahead) < lines.quorum:
+    ahead = {count.endpoint: count.mined for count in counts if count.mined > known}
+    if not lines.quorum.is_reached_by(ahead):
         return None
-    return str(NonceAheadError(account.address, max(ahead), known))
+    return str(NonceAheadError(account.address, max(ahead.values()), known))
 
 
 def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None) -> None:
     """Refuse a chain that has seen more of the account than this database gave out."""
     # What only waits in the pool matters to a database that knows nothing of it.
-    seen = [(one.endpoint, one.pending if known is None else one.mined) for one in counts]
-    ahead = [(endpoint, count) for endpoint, count in seen if count > (known or 0)]
+    used = {count.endpoint: count.pending if known is None else count.mined for count in counts}
+    ahead = {endpoint: number for endpoint, number in used.items() if number > (known or 0)}
     if not ahead:
         return
-    endpoint, most = max(ahead, key=lambda one: one[1])
-    address, quorum = context.account.address, context.publisher.lines.quorum
-    if len(ahead) < quorum:
+    highest, address = max(ahead.values()), context.account.address
+    quorum = context.publisher.lines.quorum
+    if not quorum.is_reached_by(ahead):
         raise TransientError(
-            f"{endpoint} alone has counted {most} transactions of {address}, this database gave "
-            f"out {known or 0}; nobody starts to send until another endpoint says the same, or it "
-            "does not; what sends already goes on"
+            f"only {_named(ahead)} counted {highest} transactions of {address}, this database "
+            f"gave out {known or 0}; no sender starts until another {quorum.witness_kind} "
+            "reports the same, or this count is gone; what sends already goes on"
         )
     if known is None:
         raise InputError(
-            f"{address} has sent {most} transactions, and this database knows of none: it is new "
-            f"or was lost; {_REBUILD}, or use a new key"
+            f"{address} has sent {highest} transactions, and this database knows of none: it is "
+            f"new or was lost; {_REBUILD}, or use a new key"
         )
-    raise NonceAheadError(address, most, known)
+    raise NonceAheadError(address, highest, known)
 
 
 def _check_gaps(context: TxContext, counts: Sequence[Count]) -> None:
-    """Say that what was rebuilt while it waited is in no pool any more: all behind it is stuck."""
+    """Raise TransientError if a nonce that was rebuilt while it waited is in no pool any more.
+
+    No later nonce can land.
+    """
     with context.store.reading() as uow:
-        gaps = uow.outbox.gaps.of(context.account, max(one.pending for one in counts))
+        gaps = uow.outbox.gaps.of(context.account, max(count.pending for count in counts))
     if gaps:
         raise TransientError(
             f"nonces of {context.account.address} that were rebuilt while they waited are in no "
@@ -123,23 +128,25 @@ def _check_gaps(context: TxContext, counts: Sequence[Count]) -> None:
 
 def _enroll(context: TxContext, counts: Sequence[Count]) -> StepResult:
     quorum = context.publisher.lines.quorum
-    if len(counts) < quorum:
+    endpoints = [count.endpoint for count in counts]
+    if not quorum.is_reached_by(endpoints):
         raise TransientError(
-            f"only {counts[0].endpoint} says that {context.account.address} has never sent "
-            "anything; nothing is sent until another endpoint says the same"
+            f"only {_named(endpoints)} reports that {context.account.address} has never sent "
+            f"anything; nothing is sent until another {quorum.witness_kind} reports the same"
         )
     with context.writing() as uow:
         uow.outbox.accounts.enroll(context.account, 0, context.stamp)
     return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 
 
-def _of_gap(address: Address, missing: Sequence[int]) -> str:
+def _missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
     return (
         f"the outbox has lost nonces of {address} that it gave out: "
         f"{_named(missing)}; the database was damaged or edited: put the newest copy back"
     )
 
 
-def _named(nonces: Sequence[int]) -> str:
-    named = ", ".join(str(nonce) for nonce in nonces[:_NAMED])
-    return f"{named} and {len(nonces) - _NAMED} more" if len(nonces) > _NAMED else named
+def _named(nonces_or_endpoints: Collection[int | str]) -> str:
+    named = ", ".join(map(str, islice(nonces_or_endpoints, _MAX_NAMED)))
+    left_out = len(nonces_or_endpoints) - _MAX_NAMED
+    return f"{named} and {left_out} more" if left_out > 0 else named

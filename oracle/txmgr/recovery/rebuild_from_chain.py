@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from oracle.errors import TransientError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import NOOP, Account, CallRequest, Mined, Stamp
-from oracle.txmgr.client.chain_nonces import Count, Spent, agreed, counts_of, spent_nonces
+from oracle.txmgr.client.chain_nonces import Count, Spent, agreed_count, counts_of, spent_nonces
 from oracle.txmgr.context import TxContext
 
 
@@ -49,15 +49,17 @@ def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
     """Compare the account's nonces with the chain's; walk back at most `most_blocks` blocks.
 
     Raises:
-        TransientError: the endpoints do not agree on how far the chain has counted.
-        TransientError: too few endpoints answer.
+        TransientError: too few witnesses answer, or agree on how far the chain has counted.
     """
     account, lines = context.account, context.publisher.lines
-    count = _agreed_count(context)
+    count = _fetch_agreed_count(context)
     with context.store.reading() as uow:
         known = uow.outbox.accounts.next_nonce(account)
         open_nonces = [
-            (slot.nonce, {one.signed.tx_hash for one in uow.outbox.slots.attempts(slot)})
+            (
+                slot.nonce,
+                {attempt.signed.tx_hash for attempt in uow.outbox.slots.attempts(slot)},
+            )
             for slot in uow.outbox.slots.watched(account)
             if slot.nonce < count.mined
         ]
@@ -69,7 +71,9 @@ def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
     first = min(spent, default=count.mined) if known is None else known
     nonces = range(first, max(first, count.pending))
     nonces_ahead = [
-        nonce for nonce, ours in open_nonces if nonce in spent and spent[nonce].hash not in ours
+        nonce
+        for nonce, own_hashes in open_nonces
+        if nonce in spent and spent[nonce].hash not in own_hashes
     ]
     nonces_ahead += [nonce for nonce in lost if nonce in spent]
     return RecoveryFindings(
@@ -116,17 +120,20 @@ def rebuild_outbox(
         also(uow, stamp)
 
 
-def _agreed_count(context: TxContext) -> Count:
-    counts = counts_of(context.publisher.lines, context.account.address)
-    count = agreed(counts, context.publisher.lines.quorum)
-    if count is None:
-        told = ", ".join(f"{one.endpoint} {one.mined} and {one.pending}" for one in counts)
-        raise TransientError(
-            f"two endpoints have to agree on how many transactions of {context.account.address} "
-            f"are in blocks, and with the pool's; they say: {told}; wait until they are in step, "
-            "or take the one that is wrong out of [chain] endpoints"
+def _fetch_agreed_count(context: TxContext) -> Count:
+    lines, address = context.publisher.lines, context.account.address
+    counts = counts_of(lines, address)
+    agreed = agreed_count(counts, lines.quorum)
+    if agreed is None:
+        reported = ", ".join(
+            f"{count.endpoint} {count.mined} and {count.pending}" for count in counts
         )
-    return count
+        raise TransientError(
+            f"two {lines.quorum.witness_kind}s have to agree on how many transactions of "
+            f"{address} are in blocks, and with the pool's; they report: {reported}; wait until "
+            "they are in step, or take the one that is wrong out of [chain] endpoints"
+        )
+    return agreed
 
 
 def _noop(account: Account, nonce: int) -> CallRequest:

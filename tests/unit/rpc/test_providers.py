@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.rpc.endpoints.providers import host_of, provider_of
+from oracle.rpc.endpoints.providers import WitnessQuorum, host_of, provider_of
 
 labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 
@@ -54,3 +54,48 @@ def test_a_key_in_the_url_changes_no_provider_and_is_in_none(host: str, key: str
 
     assert provider_of(url) == provider_of(f"https://{host}")
     assert host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    ("providers", "agreeing", "expected"),
+    [
+        (["one", "one", "two"], [0, 1], False),
+        (["one", "one", "two"], [0, 2], True),
+        (["one", "two"], [1], False),
+        (["one", "one"], [0, 1], True),
+        (["one", "one"], [0], False),
+        (["one"], [0], True),
+        (["one", "two"], [], False),
+    ],
+)
+def test_quorum_is_reached_by_two_providers_or_by_two_endpoints_of_the_only_one(
+    providers: list[str], agreeing: list[int], *, expected: bool
+):
+    names = [f"https://{place}.test" for place in range(len(providers))]
+    quorum = WitnessQuorum(dict(zip(names, providers, strict=True)))
+
+    assert quorum.size == min(2, len(providers))
+    assert quorum.is_reached_by([names[place] for place in agreeing]) is expected
+
+
+def test_endpoint_that_agrees_twice_is_counted_once():
+    quorum = WitnessQuorum({"https://a.test": "one", "https://b.test": "one"})
+    assert quorum.count(["https://a.test", "https://a.test"]) == 1
+
+
+def test_endpoint_of_earlier_settings_is_one_witness_with_the_endpoints_of_its_host():
+    names = ["https://b.example.com", "https://rpc.other.net"]
+    quorum = WitnessQuorum(dict(zip(names, ["example.com", "other.net"], strict=True)))
+    earlier = "https://a.example.com"
+
+    assert quorum.count([earlier, names[0]]) == 1
+    assert quorum.same_witness(earlier) == {earlier, names[0]}
+    assert quorum.same_witness(names[1]) == {names[1]}
+
+
+def test_each_endpoint_is_a_witness_of_its_own_where_there_is_one_provider():
+    names = ["https://a.example.com", "https://b.example.com"]
+    quorum = WitnessQuorum(dict.fromkeys(names, "example.com"))
+
+    assert quorum.same_witness(names[0]) == {names[0]}
+    assert (quorum.count(names), quorum.witness_kind) == (2, "endpoint")

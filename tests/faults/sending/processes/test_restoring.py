@@ -149,9 +149,9 @@ def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_ch
 ):
     office = proxied_office
     proxies[0].rule(COUNT, faults.moved_by(5))
-    with pytest.raises(TransientError, match="until another endpoint says the same"):
+    with pytest.raises(TransientError, match="until another provider reports the same"):
         reconcile(office.context)
-    with pytest.raises(TransientError, match="two endpoints have to agree"):
+    with pytest.raises(TransientError, match="two providers have to agree"):
         look(office.context, 100)
     proxies[1].rule(COUNT, faults.moved_by(5))
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):

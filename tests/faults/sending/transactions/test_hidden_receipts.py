@@ -214,7 +214,7 @@ def test_a_transaction_that_another_endpoint_does_not_show_is_waited_for(
         office.tick()
     assert (office.states(), pause_of(office)) == (["live"], None)
     assert theirs in (only(office).error_text or "")
-    assert "as too few endpoints show" in (only(office).error_text or "")
+    assert "as too few witnesses show" in (only(office).error_text or "")
 
     proxies[1].heal()
     office.mine(8)

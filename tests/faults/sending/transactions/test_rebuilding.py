@@ -145,7 +145,7 @@ def test_a_new_account_is_enrolled_where_two_endpoints_say_that_it_never_sent(
         proxy.rule(COUNT, faults.says("0x0"))
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
-        with pytest.raises(TransientError, match="another endpoint says the same"):
+        with pytest.raises(TransientError, match="another provider reports the same"):
             reconcile(context)
         assert next_nonce(context) is None
         step = reconcile(context)

@@ -1,0 +1,361 @@
+"""Two endpoints of one provider lie alike beside one of another provider, which is honest.
+
+They are two URLs of one host, so that they are one witness. `liar` answers at both of them. With
+no other provider in the settings, each URL is a witness again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oracle.errors import InputError, TransientError
+from oracle.store.outbox.records import PauseKind
+from oracle.telemetry.txmgr_metrics import UNDECIDED
+from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.recovery.nonce_sync import reconcile, why_refused
+from oracle.txmgr.recovery.rebuild_from_chain import look
+from oracle.txmgr.replacement.fee_bump import prepared_bump
+from tests.faults.sending.conftest import OpenProxy
+from tests.support.office import FINALITY, Office
+from tests.support.sending.background_calls import pause_of
+from tests.support.sending.faults import Answer, Fault, Question, moved_by, null, says, status
+from tests.support.sending.in_flight import (
+    GWEI,
+    attempts,
+    dear_blocks,
+    fees,
+    in_flight,
+    only,
+    slots,
+)
+from tests.support.sending.old_databases import blank, next_nonce
+from tests.support.sending.proxy import SEND, Proxy
+from tests.support.sending.rollups import price_oracle
+from tests.support.sending.thieves import foreign_transaction
+from tests.support.txmgr.stores import NewStore
+
+RECEIPT, COUNT = "eth_getTransactionReceipt", "eth_getTransactionCount"
+L1_FEE = 7 * 10**15
+Receipt = dict[str, Any]
+
+
+@pytest.fixture
+def liar(open_proxy: OpenProxy) -> Proxy:
+    return open_proxy()
+
+
+@pytest.fixture
+def honest(open_proxy: OpenProxy) -> Proxy:
+    return open_proxy()
+
+
+@pytest.fixture
+def outnumbered_office(sqlite_office: Office, liar: Proxy, honest: Proxy) -> Office:
+    """Return an office with two URLs of the liar's provider, and one of the honest provider."""
+    sqlite_office.restart(urls=[*two_urls_of(liar), honest.url])
+    return sqlite_office
+
+
+def two_urls_of(proxy: Proxy) -> list[str]:
+    return [f"{proxy.url}/first-key", f"{proxy.url}/second-key"]
+
+
+def changed_receipt(change: Mapping[str, object]) -> Fault:
+    """Return a fault that changes fields of every receipt."""
+
+    def answer(_: Question, response: Answer) -> Answer:
+        receipt = response.get("result")
+        return {**response, "result": receipt and {**receipt, **change}}
+
+    return Fault(answer=answer)
+
+
+def undecided_nonces() -> float:
+    return float(UNDECIDED.labels("transmitter")._value.get())
+
+
+def claim_reverted(office: Office, liar: Proxy) -> None:
+    """Have the liar report a push as reverted that succeeded."""
+    liar.rule(RECEIPT, changed_receipt({"status": "0x0"}))
+    office.period()
+    office.tick()
+    office.mine()
+
+
+def claim_mined(office: Office, liar: Proxy, honest: Proxy) -> None:
+    """Have the liar show the receipt of a push, in a real block, that no block holds any more."""
+    office.period()
+    office.tick()
+    office.mine()
+    chain = office.premises.chain
+    receipt = chain.rpc(RECEIPT, attempts(office)[0].signed.tx_hash)
+    assert receipt["status"] == "0x1"
+    chain.rpc("anvil_reorg", 3, [])
+    for proxy in (liar, honest):
+        proxy.rule(SEND, says(receipt["transactionHash"]))
+    block = chain.rpc("eth_getBlockByNumber", hex(office.premises.built_at), False)
+    place = {"blockNumber": block["number"], "blockHash": block["hash"]}
+    liar.rule(RECEIPT, says({**receipt, **place}))
+
+
+def claim(lie: str, office: Office, liar: Proxy, honest: Proxy) -> None:
+    if lie == "reverted":
+        claim_reverted(office, liar)
+    else:
+        claim_mined(office, liar, honest)
+
+
+# --- receipts ---
+
+
+@pytest.mark.parametrize("lie", ["reverted", "mined"])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
+def test_false_receipt_of_one_provider_makes_nothing_final(
+    outnumbered_office: Office, liar: Proxy, honest: Proxy, lie: str, *, is_restarted: bool
+):
+    office = outnumbered_office
+    claim(lie, office, liar, honest)
+    for _ in range(3):
+        office.mine(FINALITY + 1)
+        office.tick()
+        if is_restarted:
+            office.restart()
+    office.repeat(confirm)
+
+    assert (office.states()[0], undecided_nonces()) == ("mined", 1)
+    assert (office.premises.round, office.premises.nonce) == (
+        (1, 2) if lie == "reverted" else (0, 1)
+    )
+
+    liar.heal()
+    honest.heal()
+    office.until_final()
+    office.mine()
+    office.until_final()
+    assert (office.states()[0], office.premises.round > 0) == ("final", True)
+    assert undecided_nonces() == 0
+
+
+def test_false_receipt_is_final_with_one_provider_where_both_its_endpoints_show_it(
+    sqlite_office: Office, liar: Proxy
+):
+    office = sqlite_office
+    office.restart(urls=two_urls_of(liar))
+    claim_reverted(office, liar)
+    office.until_final()
+    office.restart()
+    assert office.states()[0] == "reverted"
+
+
+@pytest.mark.parametrize("fault", [null(), changed_receipt({"status": "0x0"})])
+def test_nothing_is_final_with_one_provider_while_its_endpoints_differ(
+    sqlite_office: Office, open_proxy: OpenProxy, fault: Fault
+):
+    office, first, odd = sqlite_office, open_proxy(), open_proxy()
+    hosts = {"127.0.0.1": "shared", "localhost": "shared"}
+    urls = [first.url, odd.url.replace("127.0.0.1", "localhost")]
+    office.restart(urls=urls, providers=hosts)
+    odd.rule(RECEIPT, fault)
+    office.period()
+    office.tick()
+    office.mine()
+    office.until_final()
+    office.restart()
+    office.repeat(confirm)
+    assert (office.states(), undecided_nonces()) == (["mined"], 1)
+
+    odd.heal()
+    office.tick()
+    assert office.states() == ["final"]
+
+
+def test_honest_endpoint_is_not_outvoted_by_hosts_that_the_settings_name_as_one_provider(
+    sqlite_office: Office, open_proxy: OpenProxy, liar: Proxy
+):
+    office, other = sqlite_office, open_proxy()
+    # A host of its own that leads to the same machine.
+    honest_url = other.url.replace("127.0.0.1", "127.1")
+    urls = [liar.url, liar.url.replace("127.0.0.1", "localhost"), honest_url]
+    office.restart(urls=urls, providers={"127.0.0.1": "shared", "localhost": "shared"})
+    claim_reverted(office, liar)
+    office.until_final()
+    assert (office.states(), undecided_nonces()) == (["mined"], 1)
+
+
+def test_price_that_one_provider_reports_twice_is_not_booked(
+    outnumbered_office: Office, liar: Proxy
+):
+    office = outnumbered_office
+    in_flight(office)
+    liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
+    dear_blocks(office, GWEI)
+    office.tick()
+
+    (slot,) = slots(office)
+    assert GWEI <= (slot.gas_price_wei or 0) < fees(office)[0][0]
+
+
+def test_l1_fee_that_one_provider_reports_twice_is_not_the_median(
+    outnumbered_office: Office, liar: Proxy
+):
+    office, lines = outnumbered_office, outnumbered_office.context.publisher.lines
+    code = price_oracle(L1_FEE, None)
+    office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
+    liar.rule("eth_call", says("0x" + (1000 * L1_FEE).to_bytes(32, "big").hex()))
+    assert l1_fee(lines, L1Fee.OPTIMISM, "0x", 21_000) == L1_FEE
+
+
+# --- nonces ---
+
+
+def is_latest(question: Question) -> bool:
+    return bool(question["params"][1] == "latest")
+
+
+def test_nonce_that_one_provider_alone_counts_as_used_is_still_bumped(
+    outnumbered_office: Office, liar: Proxy
+):
+    office = outnumbered_office
+    in_flight(office)
+    liar.rule(COUNT, moved_by(1), when=is_latest)
+    prepared_bump(office.context, office.source.heads(), only(office).id)
+
+    dear_blocks(office, 5 * GWEI, 3)
+    office.tick()
+    assert (office.states(), len(attempts(office))) == (["live"], 2)
+
+
+def test_nonce_that_one_provider_counts_as_used_is_not_bumped_where_there_is_no_other(
+    sqlite_office: Office, liar: Proxy
+):
+    office = sqlite_office
+    office.restart(urls=two_urls_of(liar))
+    in_flight(office)
+    liar.rule(COUNT, moved_by(1), when=is_latest)
+    with pytest.raises(InputError, match="in a block already"):
+        prepared_bump(office.context, office.source.heads(), only(office).id)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
+def test_foreign_transaction_that_one_provider_alone_shows_pauses_no_sender(
+    outnumbered_office: Office, honest: Proxy, *, is_restarted: bool
+):
+    office = outnumbered_office
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    foreign = foreign_transaction(office, 50 * GWEI)
+    office.mine(FINALITY + 1)
+    office.index()
+    honest.rule(COUNT, status(503))
+    office.repeat(confirm)
+    if is_restarted:
+        office.restart()
+        office.repeat(confirm)
+
+    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert f"by {foreign}" in (only(office).error_text or "")
+    assert "as too few witnesses show" in (only(office).error_text or "")
+
+    honest.heal()
+    office.mine(8)
+    office.tick()
+    assert pause_of(office) is PauseKind.FOREIGN
+
+
+def test_foreign_transaction_pauses_the_sender_where_the_only_provider_shows_it_twice(
+    sqlite_office: Office, liar: Proxy
+):
+    office = sqlite_office
+    office.restart(urls=two_urls_of(liar))
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    foreign_transaction(office, 50 * GWEI)
+    office.mine(FINALITY + 1)
+    office.tick()
+    assert pause_of(office) is PauseKind.FOREIGN
+
+
+def test_higher_count_of_one_provider_stops_a_start_and_refuses_no_database(
+    outnumbered_office: Office, liar: Proxy
+):
+    office = outnumbered_office
+    liar.rule(COUNT, moved_by(5))
+    context = office.context
+    with pytest.raises(TransientError, match="until another provider reports the same"):
+        reconcile(context)
+    assert why_refused(context.store, context.publisher.lines, context.account) is None
+    with pytest.raises(TransientError, match="until another provider reports the same"):
+        office.restart()
+    assert pause_of(office) is None
+
+    liar.heal()
+    office.restart()
+    office.pushed()
+
+
+def test_higher_count_of_the_only_provider_refuses_the_database(
+    sqlite_office: Office, liar: Proxy
+):
+    office = sqlite_office
+    office.restart(urls=two_urls_of(liar))
+    liar.rule(COUNT, moved_by(5))
+    context = office.context
+    with pytest.raises(InputError, match="outbox rebuild --from-chain"):
+        reconcile(context)
+    assert why_refused(context.store, context.publisher.lines, context.account) is not None
+
+
+def test_account_is_not_enrolled_where_one_provider_alone_reports_that_it_never_sent(
+    outnumbered_office: Office, liar: Proxy, honest: Proxy, new_sqlite_store: NewStore
+):
+    office = outnumbered_office
+    liar.rule(COUNT, says("0x0"))
+    honest.rule(COUNT, status(503))
+    with new_sqlite_store() as fresh:
+        context = replace(office.context, store=blank(office, fresh))
+        with pytest.raises(TransientError, match="until another provider reports the same"):
+            reconcile(context)
+        assert next_nonce(context) is None
+
+        honest.heal()
+        with pytest.raises(TransientError, match="until another provider reports the same"):
+            reconcile(context)
+        assert next_nonce(context) is None
+
+
+def test_account_is_enrolled_where_the_only_provider_reports_twice_that_it_never_sent(
+    sqlite_office: Office, liar: Proxy, new_sqlite_store: NewStore
+):
+    office = sqlite_office
+    office.restart(urls=two_urls_of(liar))
+    liar.rule(COUNT, says("0x0"))
+    with new_sqlite_store() as fresh:
+        context = replace(office.context, store=blank(office, fresh))
+        reconcile(context)
+        assert next_nonce(context) == 0
+
+
+def test_rebuild_refuses_a_count_that_one_provider_alone_reports(
+    outnumbered_office: Office, liar: Proxy
+):
+    office = outnumbered_office
+    liar.rule(COUNT, moved_by(3))
+    with pytest.raises(TransientError, match="two providers have to agree"):
+        look(office.context, 1000)
+
+    liar.heal()
+    assert look(office.context, 1000).is_nothing
+
+
+def test_rebuild_takes_the_count_that_both_endpoints_of_the_only_provider_report(
+    sqlite_office: Office, liar: Proxy
+):
+    office = sqlite_office
+    office.restart(urls=two_urls_of(liar))
+    liar.rule(COUNT, moved_by(3))
+    assert look(office.context, 1000).mined == office.premises.nonce + 3
