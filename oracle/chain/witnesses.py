@@ -1,4 +1,4 @@
-"""Asks endpoints which block stands at a height: nobody is believed alone.
+"""Asks endpoints which block is at a height: no endpoint is believed alone.
 
 See docs/explanation/reorgs.md#witnesses.
 """
@@ -50,12 +50,12 @@ class Witnesses:
 
     def all(self, number: int, than: str | None, *, spares_slow: bool = False) -> list[Witness]:
         """See `Source.witness`."""
-        found = []
-        unasked = {than, *self._endpoints.quarantined()}
+        witnesses = []
+        skipped = {than, *self._endpoints.quarantined()}
         if spares_slow and len(self._endpoints) > 1:
-            unasked |= {each.name for each in self._endpoints if self._is_spared(each)}
+            skipped |= {endpoint.name for endpoint in self._endpoints if self._is_spared(endpoint)}
         for endpoint in self._endpoints:
-            if endpoint.name in unasked:
+            if endpoint.name in skipped:
                 continue
             began = self._clock()
             try:
@@ -66,21 +66,18 @@ class Witnesses:
             finally:
                 self._spare_slow(endpoint, self._clock() - began)
             if head is not None:
-                found.append(Witness(endpoint.name, block, head))
-        return found
+                witnesses.append(Witness(endpoint.name, block, head))
+        return witnesses
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
         """See `Source.second`."""
-        now, provider = self._clock(), self._endpoints.providers()
-        has_others = len(set(provider.values())) > 1
-        for endpoint in self._endpoints.others(than):
-            if has_others and endpoint.provider == provider.get(than):
-                continue
+        now = self._clock()
+        for endpoint in self._endpoints.other_witnesses(than):
             if now < self._backoff.get(endpoint.name, now):
                 continue
             began = self._clock()
             try:
-                block = self._header(endpoint, number)
+                block = self._fetch_header(endpoint, number)
             except RpcError:
                 seconds = max(_BACKOFF_SECONDS, _backoff_seconds(self._clock() - began))
                 self._leave_alone(endpoint, seconds)
@@ -108,8 +105,8 @@ class Witnesses:
         until = max(endpoint.status.slow_until, self._spared.get(endpoint.name, 0.0))
         return self._clock() < until
 
-    def _header(self, endpoint: Endpoint, number: int) -> BlockRef | None:
-        """Return the endpoint's block at a height. Raises RpcError: it does not answer in time."""
+    def _fetch_header(self, endpoint: Endpoint, number: int) -> BlockRef | None:
+        """Return the endpoint's block at a height. Raises RpcError: no answer in time."""
         self._endpoints.prove(endpoint, seconds=_WITHIN_SECONDS)
         answer = endpoint.client.call(
             "eth_getBlockByNumber",

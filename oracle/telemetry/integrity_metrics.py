@@ -34,7 +34,7 @@ DEAD_LETTERS = Gauge(
 )
 AUDIT_POSSIBLE = Gauge(
     "oracle_audit_possible",
-    "0 where there is one endpoint only, and nobody to ask.",
+    "0 where no second provider can audit; with a single provider, no second endpoint.",
     registry=REGISTRY,
 )
 AUDITS = Counter(

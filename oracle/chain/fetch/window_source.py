@@ -6,7 +6,7 @@ many say the same. See docs/explanation/verification.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow, WindowFetcher, WindowRequest
@@ -85,7 +85,7 @@ class WindowSource:
         for endpoint in endpoints:
             endpoint.limits = LearnedLimits()
         self._query = LogQuery(wanted, calibration.clock)
-        blooms = Blooms(wanted, calibration, self._elsewhere)
+        blooms = Blooms(wanted, calibration, self._fetch_logs_of_other_witness)
         accuse = endpoints.deprioritise
         whole = self._reads_blocks = bool(reader.selectors)
         sampler = Sampler(calibration, self._others, self._other_providers, accuse, whole)
@@ -156,7 +156,9 @@ class WindowSource:
         top = min(level, Level.PROVEN)
         part = self.cut_verified(blocks, level)
         order = WindowRequest(part, top >= Level.PINNED, top, whole=top >= Level.PROVEN)
-        return self._fetched(order, only=endpoint, avoid=() if than is None else (than,))
+        quorum = self._endpoints.witness_quorum
+        avoid = frozenset() if than is None else quorum.same_witness(than)
+        return self._fetched(order, only=endpoint, avoid=avoid)
 
     def cut_verified(self, blocks: BlockRange, level: Level) -> BlockRange:
         """Return the first part of the range that `verified` reads at once."""
@@ -214,42 +216,47 @@ class WindowSource:
         return bool(found) and (is_hashed or all(map(is_hashed_right, found)))
 
     def _fetched(
-        self, order: WindowRequest, *, only: str | None = None, avoid: Sequence[str] = ()
+        self, order: WindowRequest, *, only: str | None = None, avoid: Collection[str] = ()
     ) -> BlockWindow:
         self._memory.recall()
         blocks = order.blocks
         is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
         order = replace(order, manner=QueryOptions(divides_unknown=is_alone))
         for _ in range(_ROUNDS - 1):
-            tried, demotions = _Round(self._fetcher, self._endpoints, order), self._demotions
+            attempt, demotions = _Round(self._fetcher, self._endpoints, order), self._demotions
             try:
-                return self._taken(self._endpoints.use(tried, only=only, avoid=avoid), tried)
+                window = self._endpoints.use(attempt, only=only, avoid=avoid)
+                return self._accept(window, attempt)
             except CalibrationUndecidedError as error:
                 raise error if only or avoid else _waits_for(error, blocks.first) from None
             except RpcError as error:
-                self._refute_unproven(tried)
-                if tried.is_unknown and not order.manner.divides_unknown:
+                self._refute_unproven(attempt)
+                if attempt.is_unknown and not order.manner.divides_unknown:
                     # Nobody understood the question: less of it may be easier.
                     order = replace(order, manner=QueryOptions())
                 elif demotions == self._demotions:
-                    refused = None if only or avoid else self._refused(tried)
+                    refused = None if only or avoid else self._lowest_refusal(attempt)
                     if refused is None:
                         raise
                     raise refused from error
         last = _Round(self._fetcher, self._endpoints, order)
         return self._endpoints.use(last, only=only, avoid=avoid)
 
-    def _refused(self, tried: _Round) -> RefusalError | None:
-        """Return the lowest contradiction as a refusal; None: there was none."""
-        if not tried.contradictions:
+    def _lowest_refusal(self, attempt: _Round) -> RefusalError | None:
+        """Return the lowest contradiction as a refusal, or None."""
+        if not attempt.contradictions:
             return None
-        told = min(tried.contradictions, key=lambda one: (one.number, one.feature, one.endpoint))
-        words = f"{told.endpoint}: {told.words}, and no endpoint proves it"
-        return RefusalError(BlockRefusal(told.number, Hash(told.block_hash), told.feature, words))
+        lowest = min(
+            attempt.contradictions,
+            key=lambda error: (error.number, error.feature, error.endpoint),
+        )
+        words = f"{lowest.endpoint}: {lowest.words}, and no endpoint proves it"
+        block_hash = Hash(lowest.block_hash)
+        return RefusalError(BlockRefusal(lowest.number, block_hash, lowest.feature, words))
 
-    def _taken(self, window: BlockWindow, tried: _Round) -> BlockWindow:
-        if tried.contradictions:
-            self._lies.look_again(tried.contradictions, window.endpoint)
+    def _accept(self, window: BlockWindow, attempt: _Round) -> BlockWindow:
+        if attempt.contradictions:
+            self._lies.look_again(attempt.contradictions, window.endpoint)
         self._last = self._endpoints.listed.of(window.endpoint)
         self._memory.keep(self._last)
         return window
@@ -265,26 +272,26 @@ class WindowSource:
     def _demotions(self) -> int:
         return self.calibration.demotions
 
-    def _refute_unproven(self, tried: _Round) -> None:
+    def _refute_unproven(self, attempt: _Round) -> None:
         """Refute a feature that no block has shown, where every provider says the same against it.
 
         Of what blocks have proven this is no proof.
         """
-        saying: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
+        providers_by_claim: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
         provider = self._endpoints.providers()
-        for error in tried.contradictions:
+        for error in attempt.contradictions:
             if not self.calibration.has(error.feature):
-                about = error.feature, error.block_hash, error.said
-                saying[about].add(provider[error.endpoint])
-        known = set(provider.values())
-        for (feature, block_hash, _), alike in saying.items():
-            if alike == known and len(known) > 1:
+                claim = error.feature, error.block_hash, error.said
+                providers_by_claim[claim].add(provider[error.endpoint])
+        all_providers = set(provider.values())
+        for (feature, block_hash, _), providers in providers_by_claim.items():
+            if providers == all_providers and len(providers) > 1:
                 self.calibration.demote(feature, f"block {block_hash}, of every provider")
 
-    def _elsewhere(self, than: str, one: FullHeader) -> list[Log] | None:
-        for endpoint in self._others(than):
+    def _fetch_logs_of_other_witness(self, than: str, header: FullHeader) -> list[Log] | None:
+        for endpoint in self._proven(self._endpoints.other_witnesses(than)):
             try:
-                logs = self._query.pinned(endpoint, [one.block])
+                logs = self._query.pinned(endpoint, [header.block])
             except RpcError:
                 continue
             if logs is not None:
@@ -292,7 +299,11 @@ class WindowSource:
         return None
 
     def _others(self, than: str) -> Iterator[Endpoint]:
-        for endpoint in self._endpoints.others(than):
+        return self._proven(self._endpoints.others(than))
+
+    def _proven(self, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
+        """Yield those of the endpoints that are on our chain."""
+        for endpoint in endpoints:
             try:
                 self._endpoints.prove(endpoint)
             except RpcError:

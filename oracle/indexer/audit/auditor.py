@@ -1,8 +1,9 @@
-"""Asks another endpoint, later, about final blocks that one endpoint gave us.
+"""Asks another provider, later, about final blocks that an endpoint gave us.
 
-Every final block once; then now and then one of the old windows again, which one the hash of the
-final block says. What differs is proven by receipts where that can be; the better-proven side
-wins, and the state is folded anew.
+Where the settings name one provider, another endpoint of it is asked. Every final block is audited
+once; then now and then an old window again, which the hash of the final block chooses. A
+difference is proven by receipts where possible; the better-proven side wins, and the state is
+folded anew.
 See docs/explanation/verification.md#l5.
 """
 
@@ -19,7 +20,7 @@ from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from oracle.indexer.audit.disputes import Dispute, disputed, note_dispute
 from oracle.indexer.audit.judgement import Audited, JudgementContext, resolve_disputed_blocks
-from oracle.indexer.audit.quarantine_liars import note_proven_wrong
+from oracle.indexer.audit.quarantine_liars import count_usable_witnesses, note_proven_wrong
 from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions
@@ -40,9 +41,9 @@ BEHIND = 20
 
 
 class Due(NamedTuple):
-    """Blocks to ask about, who gave them, and whether that was done before.
+    """Blocks to audit, the endpoint that gave them, and whether they were audited before.
 
-    `is_suspect`: who gave them was proven wrong.
+    `is_suspect`: the endpoint that gave them was proven wrong.
     """
 
     blocks: BlockRange
@@ -68,8 +69,8 @@ class Auditor:
     ahead: int = 0
     suspect_ahead: int = 0
     wait_seconds: float | None = None
-    # What an endpoint was asked, and has not answered yet.
-    _asked: tuple[Due, Future[BlockWindow]] | None = None
+    # The request that is under way.
+    _pending: tuple[Due, Future[BlockWindow]] | None = None
     _turns: int = 0
     _sampled: int = -1
     _at_fault: dict[str, int] = field(default_factory=dict)
@@ -82,24 +83,24 @@ class Auditor:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an endpoint was asked, and it was not yet looked what it said."""
-        return self._asked is not None
+        """Whether a request is under way, or its answer was not read yet."""
+        return self._pending is not None
 
     def ask(self, due: Due, question: Callable[[], BlockWindow]) -> None:
-        """Let an endpoint be asked, and wait a little for what it says."""
+        """Send a request in the background, and wait a little for its answer."""
         future = in_background(question, f"audit {due.blocks.first}")
-        self._asked = due, future
+        self._pending = due, future
         wait([future], self.wait_seconds)
 
     def answered(self) -> tuple[Due, BlockWindow] | None:
-        """Return what was asked and the answer, once; None: there is none yet.
+        """Return the request and its answer, once; None: there is no answer yet.
 
         Raises:
             TransientError: the endpoint gave none.
         """
-        if self._asked is None or not self._asked[1].done():
+        if self._pending is None or not self._pending[1].done():
             return None
-        (due, future), self._asked = self._asked, None
+        (due, future), self._pending = self._pending, None
         return due, future.result()
 
     def leave(self, due: Due, blocks: BlockRange) -> None:
@@ -137,36 +138,35 @@ class Auditor:
 def audit_next(
     chain: ChainReader, store: Store, folder: Folder, auditor: Auditor, manner: RebuildOptions
 ) -> Audited | None:
-    """Ask about the next window that is due; None: none is, or there is no second endpoint.
+    """Ask another witness about the next window that is due; None: none is due, or none can be.
 
     Raises:
         TransientError: the other endpoint gives no whole answer now, or is on another chain.
     """
-    asked = chain.endpoint_names()
-    fit = len(asked) - len(chain.proven_wrong().keys() & set(asked))
-    metrics.AUDIT_POSSIBLE.set(fit > 1)
+    usable_witnesses = count_usable_witnesses(chain)
+    metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
     if not auditor.is_waiting:
         with store.reading() as uow:
-            due = None if not fit else _suspect(uow, folder, auditor)
-            if due is None and fit > 1:
-                due = _due(uow, folder, auditor)
+            due = _find_suspect(uow, folder, auditor) if usable_witnesses else None
+            if due is None and usable_witnesses > 1:
+                due = _find_due(uow, folder, auditor)
         if due is None:
             return None
-        auditor.ask(due, _question(chain, due))
+        auditor.ask(due, _request_of(chain, due))
     answered = auditor.answered()
     if answered is None:
         return None
     return _compare_blocks(JudgementContext(chain, store, folder, manner), auditor, *answered)
 
 
-def _question(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
+def _request_of(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
     return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
 
 
 def _compare_blocks(
     task: JudgementContext, auditor: Auditor, due: Due, window: BlockWindow
 ) -> Audited:
-    """Compare what an endpoint said with what we hold, and write down what came of it."""
+    """Compare a window with what the database holds, and store the result."""
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as uow:
         other = other_block(uow, window)
@@ -177,27 +177,27 @@ def _compare_blocks(
             note_dispute(uow, Dispute(other, other, due.giver, window.endpoint, difference.rows))
     with store.reading() as uow:
         check_or_blame(chain, uow, _cursor(uow), window)
-    found = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
+    audited = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
     if difference:
-        found = resolve_disputed_blocks(task, found)
-        _blame(task, auditor, found)
+        audited = resolve_disputed_blocks(task, audited)
+        _blame_endpoint(task, auditor, audited)
         if not chain.is_vouched():
             with task.manner.transaction(store) as uow:
-                note_dispute(uow, disputed(found, difference))
-    metrics.AUDITS.labels(found.result).inc()
-    if found.result == "unproven" or found.left:
-        auditor.leave(due, found.blocks)
-        return found
+                note_dispute(uow, disputed(audited, difference))
+    metrics.AUDITS.labels(audited.result).inc()
+    if audited.result == "unproven" or audited.left:
+        auditor.leave(due, audited.blocks)
+        return audited
     with task.manner.transaction(store) as uow:
-        at = _cursor(uow).number
-        uow.coverage.note_audit(folder.scope.id, found.blocks, window.endpoint, at)
-    return found
+        newest = _cursor(uow).number
+        uow.coverage.note_audit(folder.scope.id, audited.blocks, window.endpoint, newest)
+    return audited
 
 
-def _suspect(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
-    """Return the oldest blocks that one proven wrong gave alone; None: there are none.
+def _find_suspect(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
+    """Return the oldest blocks that only an endpoint proven wrong gave, or None.
 
-    However few they are, and up to our newest one: nothing rests on them until another was asked.
+    However few they are, and up to our newest one: nothing rests on them before an audit.
     """
     quarantine, cursor = uow.facts.quarantine, uow.cursor.get()
     wrong = quarantine.reasons()
@@ -209,8 +209,8 @@ def _suspect(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     return None if span is None else Due(span.blocks, span.endpoint, is_suspect=True)
 
 
-def _due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
-    """Return what to ask about now; None: nothing."""
+def _find_due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
+    """Return the blocks to audit now, or None."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
         return None
@@ -218,9 +218,9 @@ def _due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     if auditor.ahead <= final:
         rest = BlockRange(auditor.ahead, final)
         span = uow.coverage.unaudited(folder.scope.id, rest, auditor.window)
-        # Everything below it was asked about: nobody looks through that again.
+        # Everything below it is audited: nobody looks through that again.
         auditor.ahead = final + 1 if span is None else span.first
-        # What grows is waited for: one question for so many blocks.
+        # A range that grows is waited for: one request for so many blocks.
         is_enough = span is not None and len(span.blocks) >= min(auditor.least, auditor.window)
         if span is not None and (is_enough or span.last < final):
             return Due(span.blocks, span.endpoint)
@@ -231,20 +231,20 @@ def _due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
 
 
-def _blame(task: JudgementContext, auditor: Auditor, found: Audited) -> None:
-    """Let whoever was wrong rest, or be asked nothing more, and count what was."""
-    if not found.at_fault:
+def _blame_endpoint(task: JudgementContext, auditor: Auditor, audited: Audited) -> None:
+    """Deprioritise or quarantine the endpoint that was wrong, and count its rows."""
+    if not audited.at_fault:
         return
-    told = found.difference
-    left_out = told.missing if found.at_fault == found.giver else told.extra
-    MISSING_LOGS.labels(found.at_fault).inc(len(left_out))
-    rows = len(told.missing) + len(told.extra) + len(told.other)
-    count = auditor.found_at_fault(found.at_fault, rows)
-    blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
+    difference = audited.difference
+    left_out = difference.missing if audited.at_fault == audited.giver else difference.extra
+    MISSING_LOGS.labels(audited.at_fault).inc(len(left_out))
+    rows = len(difference.missing) + len(difference.extra) + len(difference.other)
+    count = auditor.found_at_fault(audited.at_fault, rows)
+    blocks = f"blocks {audited.blocks.first} to {audited.blocks.last}"
     chain = task.chain
-    chain.blame(found.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
-    if found.proven_wrong:
-        chain.convict(found.at_fault, found.proven_wrong)
+    chain.blame(audited.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
+    if audited.proven_wrong:
+        chain.convict(audited.at_fault, audited.proven_wrong)
         note_proven_wrong(chain, task.store, task.manner)
 
 

@@ -15,6 +15,7 @@ from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions
+from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.store.database import Store, UnitOfWork
 
 Selectors = Mapping[Address, frozenset[str]]
@@ -54,6 +55,12 @@ def lie_of(blocks: Sequence[int]) -> str:
         return ""
     more = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
     return f"had other logs or calls than the receipts of block {min(blocks)}{more}"
+
+
+def count_usable_witnesses(chain: ChainReader) -> int:
+    """Return how many witnesses may be asked: those that were not proven wrong."""
+    providers = chain.providers()
+    return WitnessQuorum(providers).count(providers.keys() - chain.proven_wrong().keys())
 
 
 def note_proven_wrong(chain: ChainReader, store: Store, manner: RebuildOptions) -> list[str]:

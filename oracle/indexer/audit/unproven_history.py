@@ -7,6 +7,7 @@ or an operator asks for less. A chain that is too short to be judged is not one 
 
 from oracle.chain.source import ChainSource
 from oracle.domain.coverage import IngestScope
+from oracle.indexer.audit.quarantine_liars import count_usable_witnesses
 from oracle.store.database import UnitOfWork
 
 
@@ -22,15 +23,14 @@ def why_unproven(
         return None
     final = min(cursor.final_number, cursor.number)
     left = uow.coverage.unaudited_blocks(scope.id, short.unproven_below, final)
-    names = source.endpoint_names()
-    has_second = len(names) - len(source.proven_wrong().keys() & set(names)) > 1
+    has_second = count_usable_witnesses(source) > 1
     if left <= (spare if has_second else 0):
         return None
     way = "no second one has agreed about them yet" if has_second else "there is no second one"
-    name = "let the audit get an answer" if has_second else "name a second in [chain] endpoints"
+    advice = "let the audit get an answer" if has_second else "name a second in [chain] endpoints"
     return (
         f"{left} blocks are unproven and rest on the word of one endpoint, for {way}: the chain's "
         f"headers ({', '.join(short.refuted)}) do not prove what verify.history = "
-        f'"{short.wanted.name.lower()}" asks for; {name}, or accept it with verify.history = '
+        f'"{short.wanted.name.lower()}" asks for; {advice}, or accept it with verify.history = '
         f'"{short.reached.name.lower()}"'
     )

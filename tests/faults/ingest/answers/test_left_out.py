@@ -60,6 +60,21 @@ def test_case_27_what_no_receipt_can_prove_another_endpoint_contradicts(
     assert indexer.canonical_logs()[-1] == (told.hash, 0)
 
 
+def test_case_27_log_that_both_urls_of_a_provider_leave_out_is_found_at_another_provider(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    urls = [f"{busy.urls[0]}/first-key", f"{busy.urls[0]}/second-key", busy.urls[1]]
+    indexer = open_indexer(*urls, clock=clock)
+    indexer.source.prove_by(VerificationPolicy(receipts=False), Calibration(clock))
+    indexer.index()
+    block = busy.say(task_created(1))
+    hide(busy, log_faults.omits_logs())
+
+    indexer.index()
+
+    assert indexer.canonical_logs()[-1] == (block.hash, 0)
+
+
 def test_case_28_what_a_range_leaves_out_comes_from_the_receipts_and_the_endpoint_is_put_behind(
     busy: AChain, open_indexer: OpenIndexer
 ):

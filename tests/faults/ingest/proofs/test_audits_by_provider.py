@@ -1,0 +1,126 @@
+"""A block is audited by another provider than the one that gave it, where there is another one.
+
+Two URLs of the first endpoint leave out the same log; the second endpoint is honest.
+"""
+
+import pytest
+
+from devnet.fakechain.faults import transport_faults
+from devnet.fakechain.virtual_clock import VirtualClock
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.errors import TransientError
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.rebuild import RebuildOptions
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import shown
+from tests.support.ingest.honest import whole
+from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.lying import leave_out
+from tests.support.ingest.reading import hide, made_busy
+
+POSSIBLE = "oracle_audit_possible"
+# Blocks of one audit: few, for a short chain.
+WINDOW = 10
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def busy(a_chain: AChain) -> AChain:
+    return made_busy(a_chain)
+
+
+def two_urls(chain: AChain) -> list[str]:
+    return [f"{chain.urls[0]}/first-key", f"{chain.urls[0]}/second-key"]
+
+
+def index_without_proof(indexer: Indexer) -> None:
+    """Index everything on the endpoint's word, as where headers prove nothing."""
+    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+    indexer.index()
+
+
+def audit_all(indexer: Indexer) -> list[Audited]:
+    auditor, audits = Auditor(window=WINDOW), []
+    context = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+    while (audited := audit_next(*context)) is not None:
+        audits.append(audited)
+    return audits
+
+
+def audited_blocks(indexer: Indexer) -> int:
+    with indexer.store.reading() as uow:
+        return uow.coverage.audited_blocks(indexer.folder.scope.id)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
+def test_log_left_out_by_both_urls_of_one_provider_is_found_by_the_other_provider(
+    busy: AChain, open_indexer: OpenIndexer, *, is_restarted: bool
+):
+    leave_out(busy)
+    indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
+    index_without_proof(indexer)
+    assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
+    if is_restarted:
+        indexer.restart()
+        indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+
+    audits = audit_all(indexer)
+
+    honest = indexer.source.endpoint_names()[2]
+    assert {audited.auditor for audited in audits} == {honest}
+    assert "repaired" in {audited.result for audited in audits}
+    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.digest() == whole(busy, open_indexer).digest()
+
+
+def test_nothing_is_audited_while_the_other_provider_is_silent(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    leave_out(busy)
+    indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False, clock=clock)
+    index_without_proof(indexer)
+    silent = hide(busy, transport_faults.status(503), 1)
+
+    for _ in range(2):
+        with pytest.raises(TransientError):
+            audit_all(indexer)
+        indexer.restart()
+        indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+    assert audited_blocks(indexer) == 0
+
+    busy.providers[1].faults.remove(silent)
+    clock.pass_by(60)
+    audit_all(indexer)
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_nothing_is_audited_where_the_other_provider_was_proven_wrong(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
+    index_without_proof(indexer)
+    indexer.source.convict(indexer.source.endpoint_names()[2], "gave logs that do not exist")
+
+    assert audit_all(indexer) == []
+    assert (audited_blocks(indexer), shown(POSSIBLE)) == (0, 0)
+
+
+def test_second_endpoint_of_the_only_provider_audits_its_first(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    leave_out(busy)
+    indexer = open_indexer(*two_urls(busy), reports=False)
+    index_without_proof(indexer)
+
+    audits = audit_all(indexer)
+
+    second = indexer.source.endpoint_names()[1]
+    assert {(audited.auditor, audited.result) for audited in audits} == {(second, "equal")}
+    assert audited_blocks(indexer) > 0
+    assert shown(POSSIBLE) == 1
