@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house vocabulary nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -14,7 +14,7 @@ tools:
 
 install test lint format types floors contracts slow mutants mutation faults sending: tools
 fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz slither halmos bench dashboard: tools
-picture docs reference house vocabulary nightly cover initial wheel release images: tools
+picture docs reference events house vocabulary nightly cover initial wheel release images: tools
 constraints vendored screens: tools
 
 install:  ## Make .venv and node_modules, and install the commit hooks
@@ -109,6 +109,9 @@ docs:  ## Build the documents as a site into build/site; every link is looked up
 
 reference:  ## Write settings, commands, metrics, alerts, tables … into build/reference/
 	PYTHONPATH=ops/docs python -m reference build/reference
+
+events:  ## Write the tables of docs/reference/events-and-jsonl.md from the classes of events
+	PYTHONPATH=ops/docs python -m reference.event_tables docs/reference/events-and-jsonl.md
 
 house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone ARGS=--places)
 	python -m tests.house.measuring.measure $(TREE) $(ARGS)

@@ -8,13 +8,15 @@ from functools import lru_cache
 import msgspec
 
 from oracle.domain.blocks import Position
+from oracle.domain.events import event_fields
+from oracle.domain.events.jsonl_fields import INT63_MAX
 from oracle.domain.events.network_events import Version
 
 _WEI_BYTES = 32
 _HASH_BYTES = 32
 # What BIGINT can hold. Beyond it stand only sizes and time limits that somebody made up, and no
 # rule tells two such numbers apart.
-_LARGEST = 2**63 - 1
+_LARGEST = INT63_MAX
 
 
 def raw(text: str) -> bytes:
@@ -89,15 +91,12 @@ def position_or_none(text: str | None) -> Position | None:
 
 @lru_cache(maxsize=256)
 def version_text(version: Version | None) -> str | None:
-    return None if version is None else ".".join(map(str, version))
+    return None if version is None else event_fields.version_text(version)
 
 
 @lru_cache(maxsize=256)
 def version_of(text: str | None) -> Version | None:
-    if text is None:
-        return None
-    major, minor, patch = text.split(".")
-    return int(major), int(minor), int(patch)
+    return None if text is None else event_fields.version_of(text)
 
 
 @lru_cache(maxsize=1024)

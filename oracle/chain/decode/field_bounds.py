@@ -3,37 +3,27 @@
 Descriptions (memory, versions, sizes) are bounded to what their field holds: anybody may write
 any number there, and his task or node counts all the same. Names and places are never bent.
 See docs/reference/events-and-jsonl.md#types.
-See docs/reference/events-and-jsonl.md#types.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.abi_words import layout
 from oracle.chain.decode.call_arguments import array_of
 from oracle.chain.decode.log_parts import Getter, Given
+from oracle.domain.events import event_fields as kinds
+from oracle.domain.events.event_fields import FieldKind
+from oracle.domain.events.event_names import FIELD_KINDS
+from oracle.domain.events.jsonl_fields import INT63_MAX, UINT32_MAX
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 
-UINT32 = 2**32 - 1
-INT63 = 2**63 - 1
 _VERSION_PARTS = 3
 _LAST_PLACE = 2
 
-# The largest number that a field holds; above it a description says just that.
-_BOUNDS = {
-    "gpu_vram": UINT32,
-    "min_vram": UINT32,
-    "required_gpu_vram": UINT32,
-    "timeout": INT63,
-    "until": INT63,
-    "size": INT63,
-    "group_size": INT63,
-}
 # A number as the hash that it is written as.
 _AS_HASH: Callable[[int], str] = "0x%064x".__mod__
-
-ENUM_FIELDS = ("kind", "reason", "last_status")
 
 
 def fitted(field: str, given: Given) -> Getter:
@@ -42,11 +32,11 @@ def fitted(field: str, given: Given) -> Getter:
     Raises:
         ValueError: no value of this type fits the field.
     """
-    fitting = _FITTING.get(field)
-    found = None if fitting is None else fitting(given)
-    if found is None:
-        raise ValueError(f"{field} takes {_TAKES[field]}, and this is {given.shown}")
-    return found
+    fit, expected = _FITTING.get(FIELD_KINDS[field], _NO_FITTING)
+    getter = fit(given)
+    if getter is None:
+        raise ValueError(f"{field} takes {expected}, and this is {given.shown}")
+    return getter
 
 
 def zero_of(kind: str) -> str | int | None:
@@ -98,9 +88,9 @@ def _bounded(most: int) -> Callable[[Given], Getter | None]:
 def _size(given: Given) -> Getter | None:
     """A size is at least 1: a zero says nothing."""
     bits = _bits(given.kind)
-    if bits is None or 2**bits - 1 <= INT63:
+    if bits is None or 2**bits - 1 <= INT63_MAX:
         return given.then(lambda size: size or None) if bits else None
-    return given.then(lambda size: min(size, INT63) or None)
+    return given.then(lambda size: min(size, INT63_MAX) or None)
 
 
 def _place(given: Given) -> Getter | None:
@@ -123,9 +113,9 @@ def _version(given: Given) -> Getter | None:
     widths = [_bits(kind) for kind in kinds]
     if len(widths) != _VERSION_PARTS or None in widths:
         return None
-    if all(2 ** (bits or 0) - 1 <= UINT32 for bits in widths):
+    if all(2 ** (bits or 0) - 1 <= UINT32_MAX for bits in widths):
         return given.read
-    return given.then(lambda version: tuple([min(part, UINT32) for part in version]))
+    return given.then(lambda version: tuple([min(part, UINT32_MAX) for part in version]))
 
 
 def _tasks(given: Given) -> Getter | None:
@@ -150,34 +140,33 @@ def _checked_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
     return tasks
 
 
-_FITTING: Mapping[str, Callable[[Given], Getter | None]] = {
-    "node": _address,
-    "creator": _address,
-    "task": _hash,
-    "group": _hash,
-    "tasks": _tasks,
-    "stake": _amount,
-    "fee": _amount,
-    "gpu_name": _text,
-    "required_gpu": _text,
-    "model": _text,
-    "models": _texts,
-    "version": _version,
-    "round": _place,
-    **{name: _bounded(most) for name, most in _BOUNDS.items()},
-    "size": _size,
-    "group_size": _size,
+def _nothing(_given: Given) -> None:
+    return None
+
+
+class _Fitting(NamedTuple):
+    """How an argument of a contract becomes a kind of field, and which types of it can."""
+
+    fit: Callable[[Given], Getter | None]
+    expected: str
+
+
+_NUMBER = "an unsigned number"
+_FITTING: Mapping[FieldKind, _Fitting] = {
+    kinds.ADDRESS: _Fitting(_address, "an address"),
+    kinds.HASH: _Fitting(_hash, f"bytes32 or {_NUMBER}"),
+    kinds.HASHES: _Fitting(_tasks, "a list of bytes32 or of unsigned numbers"),
+    kinds.AMOUNT: _Fitting(_amount, _NUMBER),
+    kinds.TEXT: _Fitting(_text, "a string"),
+    kinds.TEXTS: _Fitting(_texts, "a list of strings"),
+    kinds.GIGABYTES: _Fitting(_bounded(UINT32_MAX), _NUMBER),
+    kinds.SECONDS: _Fitting(_bounded(INT63_MAX), _NUMBER),
+    kinds.COUNT: _Fitting(_size, _NUMBER),
+    kinds.PLACE: _Fitting(_place, _NUMBER),
+    kinds.VERSION: _Fitting(_version, "three unsigned numbers"),
 }
-_TAKES: Mapping[str, str] = {
-    **dict.fromkeys(("node", "creator"), "an address"),
-    **dict.fromkeys(("task", "group"), "bytes32 or an unsigned number"),
-    "tasks": "a list of bytes32 or of unsigned numbers",
-    **dict.fromkeys(("stake", "fee", "round", *_BOUNDS), "an unsigned number"),
-    **dict.fromkeys(("gpu_name", "required_gpu", "model"), "a string"),
-    "models": "a list of strings",
-    "version": "three unsigned numbers",
-    **dict.fromkeys(ENUM_FIELDS, "an unsigned number or a string by an enum"),
-}
+# A flag of ours, or a word of an enumeration, which `enum_mapping` reads.
+_NO_FITTING = _Fitting(_nothing, "a constant, or an argument by an enum")
 
 
 def is_literal_in_bounds(kind: str, literal: object) -> bool:

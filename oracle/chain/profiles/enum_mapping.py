@@ -7,15 +7,13 @@ from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.field_bounds import is_unsigned
 from oracle.chain.decode.log_parts import Getter, Given, Parts
 from oracle.chain.profiles.profile import ABSENT, Enum, Literal
-from oracle.domain.events.network_events import AbortReason, LastStatus, TaskKind
+from oracle.domain.events.event_names import FIELD_KINDS
 
 _LONGEST_SHOWN = 40
 
 # The fields that are words, and which words they take.
 WORDS: Mapping[str, type[StrEnum]] = {
-    "kind": TaskKind,
-    "reason": AbortReason,
-    "last_status": LastStatus,
+    name: kind.enum for name, kind in FIELD_KINDS.items() if kind.enum is not None
 }
 
 

@@ -5,7 +5,7 @@ is data costs what one written by hand does.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,10 +14,11 @@ from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.decoder_plan import LogTaker, call_inputs, plan_of
 from oracle.chain.decode.field_bounds import fitted, is_literal_in_bounds, is_unsigned, zero_of
 from oracle.chain.decode.log_parts import Getter, Given, Parts
-from oracle.chain.decode.record_filler import PLACED, RecordReader, reader_of
+from oracle.chain.decode.record_filler import RecordReader, reader_of
 from oracle.chain.profiles.enum_mapping import WORDS, word_of
 from oracle.chain.profiles.profile import CompiledMapping, Enum, EventMapping, Literal, Value
 from oracle.chain.profiles.value_paths import Inputs, arguments_in, hint
+from oracle.domain.events.event_fields import field_kinds_of, required_fields_of
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.logs import Call, Log
@@ -135,8 +136,7 @@ class _Fields:
 
     def _values(self, reading: EventMapping, kind: type[DomainEvent]) -> dict[str, Getter]:
         """Return what reads every field of ours that the reading fills."""
-        wanted = {own.name: own for own in fields(kind) if own.name not in PLACED}
-        needed = {own.name for own in wanted.values() if own.default is MISSING}
+        wanted, needed = field_kinds_of(kind), set(required_fields_of(kind))
         for name in needed - reading.values.keys():
             self.compiler.faults.append(f"{reading.key}: {NAMES[kind]} needs {name}")
         values = dict[str, Getter]()

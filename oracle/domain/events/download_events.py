@@ -5,14 +5,14 @@ See docs/explanation/dispatch.md#pre-download.
 
 from dataclasses import dataclass
 
+from oracle.domain.events.event_fields import NodeAddress, Seconds, Text
 from oracle.domain.events.timed_event import TimedEvent
-from oracle.domain.ids import Address
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequested(TimedEvent):
-    """`until`, unix seconds: so long nobody asks the node for the model again."""
+    """The node is asked to download the model, and by nobody again before `until` (unix time)."""
 
-    node: Address
-    model: str
-    until: int
+    node: NodeAddress
+    model: Text
+    until: Seconds

@@ -1,4 +1,4 @@
-"""The events' names: `task_submitted` for `TaskSubmitted`.
+"""The events' names, `task_submitted` for `TaskSubmitted`, and the kinds of all their fields.
 
 See docs/reference/events-and-jsonl.md#vocabulary.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import get_args
 
+from oracle.domain.events.event_fields import FieldKind, field_kinds_of
 from oracle.domain.events.network_events import DomainEvent
 
 
@@ -20,6 +21,24 @@ NAMES: Mapping[type[DomainEvent], str] = MappingProxyType(
 TYPES: Mapping[str, type[DomainEvent]] = MappingProxyType(
     {name: kind for kind, name in NAMES.items()}
 )
+
+
+def _field_kinds() -> dict[str, FieldKind]:
+    """Return the kind of each field of any event.
+
+    Raises:
+        TypeError: two events have fields of one name and of different kinds.
+    """
+    kinds: dict[str, FieldKind] = {}
+    for event_type in NAMES:
+        for name, kind in field_kinds_of(event_type).items():
+            if kinds.setdefault(name, kind) is not kind:
+                raise TypeError(f"{event_type.__name__}.{name} is of another kind elsewhere")
+    return kinds
+
+
+# By name, in the order of the events.
+FIELD_KINDS: Mapping[str, FieldKind] = MappingProxyType(_field_kinds())
 
 
 def name_of(event: DomainEvent) -> str:

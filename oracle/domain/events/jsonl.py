@@ -5,12 +5,12 @@ See docs/reference/events-and-jsonl.md#the-file-format.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import jsonl_fields as spelled
-from oracle.domain.events.event_names import NAMES, TYPES
+from oracle.domain.events.event_fields import field_kinds_of, required_fields_of
+from oracle.domain.events.event_names import FIELD_KINDS, NAMES, TYPES
 from oracle.domain.events.jsonl_fields import Spelling
 from oracle.domain.events.network_events import DomainEvent, TaskCreated
 from oracle.domain.events.strict_json import json_object, quoted
@@ -29,36 +29,6 @@ _PLACE: Mapping[str, Spelling] = {
 _TIMES = ("time", "time_ms")
 # Left out where they are 0.
 _OPTIONAL_PLACE = ("tx", "sub")
-_FIELDS: Mapping[str, Spelling] = {
-    "node": spelled.ADDRESS,
-    "creator": spelled.ADDRESS,
-    "task": spelled.HASH,
-    "group": spelled.HASH,
-    "tasks": spelled.TASKS,
-    "ranked": spelled.TRUTH,
-    "invalid": spelled.TASKS,
-    "derived": spelled.TASKS,
-    "possible": spelled.TASKS,
-    "stake": spelled.WEI,
-    "fee": spelled.WEI,
-    "gpu_name": spelled.TEXT,
-    "required_gpu": spelled.TEXT,
-    "model": spelled.TEXT,
-    "models": spelled.TEXTS,
-    "until": spelled.INT63,
-    "gpu_vram": spelled.UINT32,
-    "min_vram": spelled.UINT32,
-    "required_gpu_vram": spelled.UINT32,
-    "version": spelled.VERSION,
-    "timeout": spelled.INT63,
-    "size": spelled.AT_LEAST_ONE,
-    "group_size": spelled.AT_LEAST_ONE,
-    "kind": spelled.KIND,
-    "round": spelled.PLACE,
-    "reason": spelled.REASON,
-    "last_status": spelled.LAST_STATUS,
-    "frees": spelled.TRUTH,
-}
 
 
 class _Shape(NamedTuple):
@@ -72,10 +42,9 @@ class _Shape(NamedTuple):
 
 
 def _shape_of(kind: type[DomainEvent]) -> _Shape:
-    known = [field for field in fields(kind) if field.name not in ("at", *_TIMES)]
-    own = {field.name: _FIELDS[field.name] for field in known}
-    required = tuple(field.name for field in known if field.default is MISSING)
-    return _Shape(NAMES[kind], kind, own, {**_PLACE, **own}, ("block", "log", "time", *required))
+    own = {name: field.codec for name, field in field_kinds_of(kind).items()}
+    required = ("block", "log", "time", *required_fields_of(kind))
+    return _Shape(NAMES[kind], kind, own, {**_PLACE, **own}, required)
 
 
 _SHAPES = {name: _shape_of(kind) for name, kind in TYPES.items()}
@@ -216,9 +185,9 @@ def field_value(field: str, value: object) -> object:
     Raises:
         ValueError: it is no value of this field, or there is no such field.
     """
-    if field not in _FIELDS:
+    if field not in FIELD_KINDS:
         raise ValueError("is no field of any event")
-    return _FIELDS[field].read(value)
+    return FIELD_KINDS[field].codec.read(value)
 
 
 def _read_fields(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:

@@ -10,12 +10,10 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, NamedTuple
 
-from oracle.domain.events.network_events import AbortReason, LastStatus, TaskKind
-
 # The largest integer that every JSON reader keeps exact; above it they are decimal strings.
 _EXACT = 2**53
-_UINT32 = 2**32 - 1
-_INT63 = 2**63 - 1
+UINT32_MAX = 2**32 - 1
+INT63_MAX = 2**63 - 1
 _UINT256 = 2**256 - 1
 _DIGITS = re.compile(r"[0-9]{1,78}")
 _VERSION_PARTS = 3
@@ -50,7 +48,7 @@ def integer_field(low: int, high: int) -> Spelling:
 
 
 def _power(number: int) -> str:
-    return str(number) if number < _UINT32 else f"2^{number.bit_length()}-1"
+    return str(number) if number < UINT32_MAX else f"2^{number.bit_length()}-1"
 
 
 def hex_field(size: int) -> Spelling:
@@ -115,17 +113,13 @@ HASH = hex_field(32)
 TRUTH = Spelling(_read_truth)
 TEXT = Spelling(_read_text)
 TEXTS = list_field(TEXT, "strings")
-TRUTH = Spelling(_read_truth)
 WEI = Spelling(_read_wei, str)
-UINT32 = integer_field(0, _UINT32)
-INT63 = integer_field(0, _INT63)
-LOG_INDEX = integer_field(-1, _INT63)
+UINT32 = integer_field(0, UINT32_MAX)
+INT63 = integer_field(0, INT63_MAX)
+LOG_INDEX = integer_field(-1, INT63_MAX)
 # Below 0: told by a feed, before the block's transactions.
-TX_INDEX = integer_field(-_INT63, _INT63)
-AT_LEAST_ONE = integer_field(1, _INT63)
+TX_INDEX = integer_field(-INT63_MAX, INT63_MAX)
+AT_LEAST_ONE = integer_field(1, INT63_MAX)
 PLACE = integer_field(0, 2)
 VERSION = list_field(UINT32, "three integers", least=_VERSION_PARTS, most=_VERSION_PARTS)
 TASKS = list_field(HASH, "one or more tasks", least=1)
-KIND = enum_field(TaskKind)
-REASON = enum_field(AbortReason)
-LAST_STATUS = enum_field(LastStatus)

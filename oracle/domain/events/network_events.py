@@ -1,5 +1,6 @@
-"""What contracts said, in our words, past tense (docs/reference/events-and-jsonl.md#vocabulary).
+"""The events of a network, one class each (docs/reference/events-and-jsonl.md#vocabulary).
 
+The docstring of a class is the meaning of its event in that table (`make events`).
 Each event stands at its position and carries its block's time in whole seconds, and in
 milliseconds where its source knows them (docs/reference/events-and-jsonl.md#position-and-time).
 Amounts are in wei, video memory in whole GB.
@@ -7,11 +8,27 @@ Amounts are in wei, video memory in whole GB.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from oracle.domain.events.download_events import DownloadRequested
+from oracle.domain.events.event_fields import (
+    Count,
+    Flag,
+    GroupId,
+    NodeAddress,
+    RoundPlace,
+    Seconds,
+    TaskId,
+    TaskIds,
+    Text,
+    Texts,
+    VersionTriple,
+    WeiAmount,
+    WholeGigabytes,
+    word_kind,
+)
 from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.events.timed_event import TimedEvent
-from oracle.domain.ids import Address, GroupKey, TaskKey
 
 Version = tuple[int, int, int]
 
@@ -45,189 +62,257 @@ class LastStatus(StrEnum):
     VALIDATED = "validated"
 
 
+TaskKindWord = Annotated[TaskKind, word_kind(TaskKind)]
+AbortReasonWord = Annotated[AbortReason, word_kind(AbortReason)]
+LastStatusWord = Annotated[LastStatus, word_kind(LastStatus)]
+
+
 @dataclass(frozen=True, slots=True)
 class NodeJoined(TimedEvent):
-    node: Address
-    stake: int | None = None
-    gpu_name: str | None = None
-    gpu_vram: int | None = None
-    version: Version | None = None
-    models: tuple[str, ...] | None = None
-    timeout: int | None = None
+    """A node joins, or joins again."""
+
+    node: NodeAddress
+    stake: WeiAmount | None = None
+    gpu_name: Text | None = None
+    gpu_vram: WholeGigabytes | None = None
+    version: VersionTriple | None = None
+    models: Texts | None = None
+    timeout: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUpdated(TimedEvent):
-    node: Address
-    stake: int | None = None
-    gpu_name: str | None = None
-    gpu_vram: int | None = None
-    version: Version | None = None
-    models: tuple[str, ...] | None = None
-    timeout: int | None = None
+    """The node changed what it says of itself; only the fields that changed are there."""
+
+    node: NodeAddress
+    stake: WeiAmount | None = None
+    gpu_name: Text | None = None
+    gpu_vram: WholeGigabytes | None = None
+    version: VersionTriple | None = None
+    models: Texts | None = None
+    timeout: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAdded(TimedEvent):
-    node: Address
-    model: str
+    """The model is on the node's disk from now on."""
+
+    node: NodeAddress
+    model: Text
 
 
 @dataclass(frozen=True, slots=True)
 class NodePaused(TimedEvent):
-    node: Address
+    """The node takes no more tasks."""
+
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResumed(TimedEvent):
-    node: Address
+    """The node takes tasks again."""
+
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuit(TimedEvent):
-    node: Address
+    """The node's membership ends at its own request."""
+
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodePauseAsked(TimedEvent):
-    """Takes effect at once, or where the task ends that the node runs."""
+    """The pause takes effect at once, or where the task ends that the node runs."""
 
-    node: Address
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuitAsked(TimedEvent):
-    """Takes effect at once, or where the task ends that the node runs."""
+    """The quit takes effect at once, or where the task ends that the node runs."""
 
-    node: Address
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSlashed(TimedEvent):
-    node: Address
+    """The node's stake is taken and its membership ends."""
+
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKickedOut(TimedEvent):
-    node: Address
+    """The network ends the node's membership."""
+
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCreated(TimedEvent):
-    task: TaskKey
-    creator: Address | None = None
-    fee: int | None = None
-    min_vram: int | None = None
-    required_gpu: str | None = None
-    required_gpu_vram: int | None = None
-    models: tuple[str, ...] | None = None
-    version: Version | None = None
-    size: int | None = None
-    kind: TaskKind | None = None
-    timeout: int | None = None
-    # Only where the chain says it at creation; and how many tasks the group has in the end.
-    group: GroupKey | None = None
-    group_size: int | None = None
+    """A creator asks for a task.
+
+    `required_gpu` is "" if any card will do. `group`, and how many tasks it has in the end
+    (`group_size`), are there only if the chain reports them at creation.
+    """
+
+    task: TaskId
+    creator: NodeAddress | None = None
+    fee: WeiAmount | None = None
+    min_vram: WholeGigabytes | None = None
+    required_gpu: Text | None = None
+    required_gpu_vram: WholeGigabytes | None = None
+    models: Texts | None = None
+    version: VersionTriple | None = None
+    size: Count | None = None
+    kind: TaskKindWord | None = None
+    timeout: Seconds | None = None
+    group: GroupId | None = None
+    group_size: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskQueued(TimedEvent):
-    task: TaskKey
+    """No node was free for the task."""
+
+    task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted(TimedEvent):
-    task: TaskKey
-    node: Address
-    round: int | None = None  # its place in the task, 0 to 2, in commit/disclose networks only
+    """The node's execution clock starts.
+
+    `round` is its place in the task, only in networks that commit and disclose.
+    """
+
+    task: TaskId
+    node: NodeAddress
+    round: RoundPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted(TimedEvent):
-    task: TaskKey
-    node: Address
-    frees: bool | None = None  # for another task, before this one ends
+    """The result is in, or committed to; the clock stops.
+
+    `frees` is true if the node may have another task from then on; else it is busy until the
+    task ends.
+    """
+
+    task: TaskId
+    node: NodeAddress
+    frees: Flag | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskErrorReported(TimedEvent):
-    task: TaskKey
-    node: Address
-    frees: bool | None = None  # as above
+    """The node reports that the task cannot be run, also after a commitment.
+
+    The report ranks last (docs/reference/scoring-rules.md#task-groups). `frees` is as in
+    `task_submitted`.
+    """
+
+    task: TaskId
+    node: NodeAddress
+    frees: Flag | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCommitted(TimedEvent):
-    task: TaskKey
-    node: Address
+    """The node commits to a result: the first round of networks that commit and disclose."""
+
+    task: TaskId
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class ResultDisclosed(TimedEvent):
-    task: TaskKey
-    node: Address
+    """The node discloses its result: the second round; elsewhere the submitted result is shown."""
+
+    task: TaskId
+    node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class TaskValidated(TimedEvent):
-    task: TaskKey
+    """The result was accepted, alone or in its group."""
+
+    task: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSucceeded(TimedEvent):
-    task: TaskKey
-    node: Address | None = None
+    """The task ends: its node is paid."""
+
+    task: TaskId
+    node: NodeAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRefunded(TimedEvent):
-    task: TaskKey
-    node: Address | None = None
+    """The task ends: its result matched those of its group, and its fee is refunded."""
+
+    task: TaskId
+    node: NodeAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInvalidated(TimedEvent):
-    task: TaskKey
-    node: Address | None = None
+    """The task ends: its result is wrong."""
+
+    task: TaskId
+    node: NodeAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAborted(TimedEvent):
-    task: TaskKey
-    node: Address | None = None
-    reason: AbortReason | None = None
-    last_status: LastStatus | None = None
+    """The task ends without a result, and its node is not to blame."""
+
+    task: TaskId
+    node: NodeAddress | None = None
+    reason: AbortReasonWord | None = None
+    last_status: LastStatusWord | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTimedOut(TimedEvent):
-    task: TaskKey
-    node: Address | None = None
-    last_status: LastStatus | None = None
+    """The task ends: its node did not answer in time."""
+
+    task: TaskId
+    node: NodeAddress | None = None
+    last_status: LastStatusWord | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCancelled(TimedEvent):
-    """Time ran out; who is to blame, if anybody, follows from our record (`cancelling`).
+    """Time ran out; the record of the task decides who is to blame, if anybody.
 
-    Without `node` it ends a task that nobody has started, and says nothing of any other.
+    Without `node` it ends a task that nobody has started, and no other
+    (docs/decisions/0078-commit-disclose-networks-blame.md).
     """
 
-    task: TaskKey
-    node: Address | None = None
+    task: TaskId
+    node: NodeAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupValidated(TimedEvent):
-    group: GroupKey
-    # In the chain's order, one or more; `ranked`: as they finished; `invalid`: wrong results.
-    tasks: tuple[TaskKey, ...]
-    ranked: bool | None = None
-    invalid: tuple[TaskKey, ...] | None = None
-    # Members that no source names. `derived`: of `tasks`, those concluded from what is around;
-    # `possible`: timed-out tasks of which one may be a member, and nobody can tell which.
-    derived: tuple[TaskKey, ...] | None = None
-    possible: tuple[TaskKey, ...] | None = None
+    """The members of a validation group, in the chain's order.
+
+    `ranked`: true if they are in the order in which they finished, and no time is compared.
+    `invalid`: the members whose result is wrong, if the source reports it. `derived`: the
+    members of `tasks` that no source names, found by what is around. `possible`: timed-out
+    tasks of which one may be a member, and bring no score
+    (docs/explanation/feed.md#silent-members).
+    """
+
+    group: GroupId
+    tasks: TaskIds
+    ranked: Flag | None = None
+    invalid: TaskIds | None = None
+    derived: TaskIds | None = None
+    possible: TaskIds | None = None
 
 
 NodeEvent = (

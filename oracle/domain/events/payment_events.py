@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
+from oracle.domain.events.event_fields import NodeAddress, TaskId, WeiAmount
 from oracle.domain.events.timed_event import TimedEvent
-from oracle.domain.ids import Address, TaskKey
 
 
 @dataclass(frozen=True, slots=True)
 class FeeShared(TimedEvent):
-    """Of the one fee of its group the node got `fee` wei for its task."""
+    """The node gets `fee` wei of its group's fee for its task, before the task ends."""
 
-    task: TaskKey
-    node: Address
-    fee: int
+    task: TaskId
+    node: NodeAddress
+    fee: WeiAmount

@@ -34,7 +34,7 @@ from oracle.domain.scoring.rules import Rules
 # Version 10: groups that commit and reveal score in both rounds under legacy rules.
 FOLD_VERSION = 10
 
-_HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
+HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.NodeJoined: node_lifecycle.apply_node_joined,
     said.NodeUpdated: node_lifecycle.apply_node_updated,
     said.ModelAdded: node_lifecycle.apply_model_added,
@@ -106,7 +106,7 @@ class Fold:
         Raises:
             ValueError: an event that is not after the last one folded.
         """
-        ledger, deeds = self.ledger, _HANDLERS
+        ledger, handlers = self.ledger, HANDLERS
         at, time = BEFORE_EVERYTHING if self.last is None else self.last.at, 0
         if self.last is not None:
             time = self.last.time
@@ -120,7 +120,7 @@ class Fold:
                 self.finish(event.at)
             at, time = event.at, event.time
             ledger.at = at
-            deeds[type(event)](ledger, event)
+            handlers[type(event)](ledger, event)
         if event is not None:
             self.last = ledger.changes.last = LastEvent(at, time)
         if is_whole:

@@ -3,70 +3,28 @@
 See docs/reference/parquet.md#events. A file may be anybody's: what is no event is refused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, fields
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_names import NAMES, TYPES
+from oracle.domain.events.event_fields import FieldKind, field_kinds_of, required_fields_of
+from oracle.domain.events.event_names import FIELD_KINDS, NAMES, TYPES
 from oracle.domain.events.events_from_columns import events_from
-from oracle.domain.events.network_events import (
-    AbortReason,
-    DomainEvent,
-    LastStatus,
-    TaskKind,
-)
-from oracle.domain.events.timed_event import TimedEvent
+from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
-from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
-from oracle.store.encoding import bounded, version_of, version_text
+from oracle.queries.parquet.parquet_tables import COLUMN_OF, SCHEMAS, ExportTable
 
 _SCHEMA = SCHEMAS[ExportTable.EVENTS]
 _PLACE = (*Position._fields, "time", "time_ms", "type")
 _OWN = tuple(_SCHEMA.names[len(_PLACE) :])
-_TIMED = frozenset(field.name for field in fields(TimedEvent))
-# SQL has a word of its own for it.
-_FIELD_OF = {"task_group": "group"}
-_COLUMN_OF = {field: column for column, field in _FIELD_OF.items()}
-_HEX = {"node": 40, "creator": 40, "task": 64, "task_group": 64}
-
-
-def _same(value: Any) -> Any:  # noqa: ANN401 - any field
-    return value
-
-
-class _Form(NamedTuple):
-    """How a field that is there stands in a column, and how it is read back."""
-
-    write: Callable[[Any], Any] = _same
-    read: Callable[[Any], Any] = _same
-
-
-def _word(kind: type[StrEnum]) -> _Form:
-    return _Form(str, {member.value: member for member in kind}.__getitem__)
-
-
-_AMOUNT = _Form(str, int)
-_FORMS = {
-    "stake": _AMOUNT,
-    "fee": _AMOUNT,
-    "size": _Form(bounded),
-    "group_size": _Form(bounded),
-    "timeout": _Form(bounded),
-    "version": _Form(version_text, version_of),
-    "models": _Form(list, tuple),
-    "tasks": _Form(list, tuple),
-    "invalid": _Form(list, tuple),
-    "derived": _Form(list, tuple),
-    "possible": _Form(list, tuple),
-    "kind": _word(TaskKind),
-    "reason": _word(AbortReason),
-    "last_status": _word(LastStatus),
+_FIELD_OF = {column: field for field, column in COLUMN_OF.items()}
+_KIND_OF: Mapping[str, FieldKind] = {
+    COLUMN_OF.get(name, name): kind for name, kind in FIELD_KINDS.items()
 }
+_HEX = {name: kind.hex_digits for name, kind in _KIND_OF.items() if kind.hex_digits}
 
 
 class _Kind(NamedTuple):
@@ -78,9 +36,8 @@ class _Kind(NamedTuple):
 
 
 def _kind_of(kind: type[DomainEvent]) -> _Kind:
-    own = [field for field in fields(kind) if field.name not in _TIMED]
-    required = sum(field.default is MISSING for field in own)
-    return _Kind(kind, tuple(_COLUMN_OF.get(f.name, f.name) for f in own), required)
+    columns = tuple(COLUMN_OF.get(name, name) for name in field_kinds_of(kind))
+    return _Kind(kind, columns, len(required_fields_of(kind)))
 
 
 _KINDS = {name: _kind_of(kind) for name, kind in TYPES.items()}
@@ -107,10 +64,9 @@ def batch_of(events: Sequence[DomainEvent]) -> pa.RecordBatch:
 
 
 def _written(values: list[Any], name: str) -> list[Any]:
-    form = _FORMS.get(name)
-    if form is None:
+    write = _KIND_OF[name].to_column
+    if write is None:
         return values
-    write = form.write
     return [None if value is None else write(value) for value in values]
 
 
@@ -163,9 +119,9 @@ def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> N
 def _values(column: pa.Array, name: str) -> list[Any]:
     """Return a column as a list, as events have its values; what is null costs nothing."""
     there: list[Any] = column.drop_null().to_pylist()
-    form = _FORMS.get(name)
-    if form is not None and form.read is not _same:
-        there = list(map(form.read, there))
+    kind = _KIND_OF.get(name)
+    if kind is not None and kind.from_column is not None:
+        there = list(map(kind.from_column, there))
     if len(there) == len(column):
         return there
     values: list[Any] = [None] * len(column)

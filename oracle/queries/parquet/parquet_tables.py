@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from oracle.domain.events.event_fields import ColumnType
+from oracle.domain.events.event_names import FIELD_KINDS
+
 
 class ExportTable(StrEnum):
     """A folder of an export, and the name of its table."""
@@ -36,20 +39,31 @@ def _schema(*columns: tuple[str, pa.DataType], null: str = "") -> pa.Schema:
 _PLACE = (("block", _WHOLE), ("tx", _WHOLE), ("log", _WHOLE), ("sub", _WHOLE))
 _AT = (*_PLACE, ("time", _WHOLE))
 
-_EVENTS = _schema(
-    *(*_AT, ("time_ms", _WHOLE), ("type", _TEXT)),
-    *(("node", _TEXT), ("creator", _TEXT), ("task", _TEXT), ("task_group", _TEXT)),
-    *(("tasks", _TEXTS), ("stake", _WEI), ("fee", _WEI), ("gpu_name", _TEXT)),
-    *(("gpu_vram", _WHOLE), ("required_gpu", _TEXT), ("required_gpu_vram", _WHOLE)),
-    *(("min_vram", _WHOLE), ("model", _TEXT), ("models", _TEXTS), ("version", _TEXT)),
-    *(("timeout", _WHOLE), ("size", _WHOLE), ("kind", _TEXT), ("round", _WHOLE)),
-    *(("reason", _TEXT), ("last_status", _TEXT), ("group_size", _WHOLE), ("frees", _FLAG)),
-    *(("ranked", _FLAG), ("invalid", _TEXTS), ("derived", _TEXTS), ("possible", _TEXTS)),
-    *(("until", _WHOLE),),
-    null="time_ms node creator task task_group tasks stake fee gpu_name gpu_vram required_gpu "
-    "required_gpu_vram min_vram model models version timeout size kind round reason last_status "
-    "group_size frees ranked invalid derived possible until",
+# GROUP is a word of SQL.
+COLUMN_OF: Mapping[str, str] = MappingProxyType({"group": "task_group"})
+# The order in which columns of `events` were published; those of later fields stand behind them.
+_PUBLISHED = (
+    *("node", "creator", "task", "group", "tasks", "stake", "fee", "gpu_name", "gpu_vram"),
+    *("required_gpu", "required_gpu_vram", "min_vram", "model", "models", "version", "timeout"),
+    *("size", "kind", "round", "reason", "last_status", "group_size", "frees", "ranked"),
+    *("invalid", "derived", "possible", "until"),
 )
+_TYPE_OF: Mapping[ColumnType, pa.DataType] = {
+    ColumnType.WHOLE: _WHOLE,
+    ColumnType.FLAG: _FLAG,
+    ColumnType.TEXT: _TEXT,
+    ColumnType.TEXTS: _TEXTS,
+}
+
+
+def _events_schema() -> pa.Schema:
+    names = dict.fromkeys((*_PUBLISHED, *FIELD_KINDS))
+    own = [(COLUMN_OF.get(name, name), _TYPE_OF[FIELD_KINDS[name].column]) for name in names]
+    null = " ".join(["time_ms", *(name for name, _ in own)])
+    return _schema(*_AT, ("time_ms", _WHOLE), ("type", _TEXT), *own, null=null)
+
+
+_EVENTS = _events_schema()
 _SCORES = _schema(
     *(*_AT, ("node", _TEXT), ("seq", _WHOLE), ("task", _TEXT), ("task_group", _TEXT)),
     *(("rank", _WHOLE), ("elapsed", _WHOLE), ("score", _WHOLE), ("rules_sha256", _TEXT)),

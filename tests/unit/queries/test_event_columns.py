@@ -14,7 +14,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 from oracle.queries.parquet.event_columns import batch_of, events_of  # noqa: E402
 from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.parquet_folder import ExportSource, ParquetFolder  # noqa: E402
-from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
+from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable  # noqa: E402
 
 ANYBODY = ExportSource(1, "0x00", 0, "reference", "00", 0)
 EVENTS = History().joins("A", stake=10**18, gpu_name="a\x00\\b").starts("1", "A").events
@@ -24,6 +24,54 @@ EVENTS = History().joins("A", stake=10**18, gpu_name="a\x00\\b").starts("1", "A"
 def test_whatever_a_chain_says_is_read_back_as_it_was(events):
     if events:
         assert list(events_of(batch_of(events))) == events
+
+
+# As in the first files that were published: readers name columns by place.
+PUBLISHED = [
+    "block:int64",
+    "tx:int64",
+    "log:int64",
+    "sub:int64",
+    "time:int64",
+    "time_ms:int64",
+    "type:string",
+    "node:string",
+    "creator:string",
+    "task:string",
+    "task_group:string",
+    "tasks:list",
+    "stake:string",
+    "fee:string",
+    "gpu_name:string",
+    "gpu_vram:int64",
+    "required_gpu:string",
+    "required_gpu_vram:int64",
+    "min_vram:int64",
+    "model:string",
+    "models:list",
+    "version:string",
+    "timeout:int64",
+    "size:int64",
+    "kind:string",
+    "round:int64",
+    "reason:string",
+    "last_status:string",
+    "group_size:int64",
+    "frees:bool",
+    "ranked:bool",
+    "invalid:list",
+    "derived:list",
+    "possible:list",
+    "until:int64",
+]
+
+
+def test_published_columns_keep_their_order_and_types():
+    schema = SCHEMAS[ExportTable.EVENTS]
+    columns = [f"{field.name}:{str(field.type).partition('<')[0]}" for field in schema]
+    assert columns[: len(PUBLISHED)] == PUBLISHED
+    required = [field.name for field in schema if not field.nullable]
+    assert required == ["block", "tx", "log", "sub", "time", "type"]
 
 
 def test_amounts_of_all_256_bits_are_exact():

@@ -4,6 +4,7 @@ See docs/reference/events-and-jsonl.md#the-file-format.
 """
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
+from oracle.domain.events.event_fields import field_kinds_of
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.jsonl import (
     NotInOrderError,
@@ -20,6 +22,8 @@ from oracle.domain.events.jsonl import (
     parse_events,
 )
 from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus, TaskKind
+from oracle.domain.events.timed_event import TimedEvent
+from oracle.domain.fold import fold
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from tests.support.histories import History, group, node, task
@@ -297,3 +301,16 @@ def test_lines_need_not_be_sorted():
 def test_no_text_whatever_breaks_the_reader(text):
     with pytest.raises(ValueError, match=r"."):
         parse_event(text)
+
+
+def test_every_event_type_has_a_handler_in_the_fold():
+    assert fold.HANDLERS.keys() == NAMES.keys()
+
+
+def test_field_without_a_kind_is_refused():
+    @dataclass(frozen=True, slots=True)
+    class Unfinished(TimedEvent):
+        node: str
+
+    with pytest.raises(TypeError, match="node is annotated with no kind of field"):
+        field_kinds_of(Unfinished)

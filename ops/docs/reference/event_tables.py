@@ -1,0 +1,83 @@
+"""Writes the generated parts of docs/reference/events-and-jsonl.md: `make events`.
+
+The vocabulary is made from the classes of events and their docstrings, the types from the kinds
+of their fields. Each part stands between two comments that name it.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from inspect import getdoc
+from itertools import groupby
+from pathlib import Path
+
+from oracle.domain.events.event_fields import FieldKind, field_kinds_of, required_fields_of
+from oracle.domain.events.event_names import FIELD_KINDS, TYPES
+from oracle.domain.events.network_events import DomainEvent
+from reference.markdown import table
+
+PAGE = "docs/reference/events-and-jsonl.md"
+_CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
+
+
+def vocabulary() -> str:
+    """Return the table of every type of event."""
+    rows = [(f"`{name}`", _field_names(kind), _meaning(kind)) for name, kind in TYPES.items()]
+    return table(("type", "fields beside position and time", "meaning"), rows)
+
+
+def types() -> str:
+    """Return a list of what each field may hold; fields of one kind share a line."""
+    order = {kind: place for place, kind in enumerate(dict.fromkeys(FIELD_KINDS.values()))}
+
+    def place_of(item: tuple[str, FieldKind]) -> int:
+        return order[item[1]]
+
+    lines = []
+    for _, group in groupby(sorted(FIELD_KINDS.items(), key=place_of), place_of):
+        fields = list(group)
+        names = ", ".join(f"`{name}`" for name, _ in fields)
+        lines.append(f"- {names}: {fields[0][1].words}.")
+    return "\n".join(lines) + "\n"
+
+
+PARTS: Mapping[str, Callable[[], str]] = {"vocabulary": vocabulary, "types": types}
+
+
+def with_parts(page: str) -> str:
+    """Return a page with its generated parts made anew.
+
+    Raises:
+        ValueError: a part has no place on the page.
+    """
+    for name, part_of in PARTS.items():
+        begin, end = f"<!-- {name}: made by `make events` -->\n", f"<!-- end of {name} -->"
+        if begin not in page or end not in page:
+            raise ValueError(f"{PAGE} has no place for the {name}: {begin.strip()} … {end}")
+        before, _, remaining = page.partition(begin)
+        page = f"{before}{begin}\n{part_of()}\n{end}{remaining.partition(end)[2]}"
+    return page
+
+
+def _field_names(kind: type[DomainEvent]) -> str:
+    required = required_fields_of(kind)
+    optional = [name for name in field_kinds_of(kind) if name not in required]
+    return "; ".join(", ".join(names) for names in (required, optional) if names)
+
+
+def _meaning(kind: type[DomainEvent]) -> str:
+    """Return the docstring of an event; a cited page becomes a link from PAGE."""
+    return _CITATION.sub(_link, " ".join((getdoc(kind) or "").split()))
+
+
+def _link(citation: re.Match[str]) -> str:
+    of_reference, page, anchor = citation.groups()
+    target = page if of_reference else f"../{page}"
+    name = Path(page).stem
+    text = f"decision {name[:4]}" if "decisions/" in page else (anchor or name).replace("-", " ")
+    return f"[{text}]({target}{f'#{anchor}' if anchor else ''})"
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    place.write_text(with_parts(place.read_text("utf-8")), "utf-8")

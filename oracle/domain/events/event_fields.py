@@ -1,0 +1,165 @@
+"""Declares each kind of event field once: JSON lines, Parquet column, and the words for it.
+
+An event's field is annotated with a kind, as in `stake: WeiAmount | None = None`. The codec of
+JSON lines, the columns of an export and the tables of docs/reference/events-and-jsonl.md follow
+from that annotation.
+"""
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields
+from enum import StrEnum
+from functools import lru_cache
+from typing import Annotated, Any, get_args
+
+from oracle.domain.events import jsonl_fields as codecs
+from oracle.domain.events.jsonl_fields import INT63_MAX, Spelling
+from oracle.domain.events.timed_event import TimedEvent
+from oracle.domain.ids import Address, GroupKey, TaskKey
+
+
+class ColumnType(StrEnum):
+    """The type of a column of an export."""
+
+    WHOLE = "int64"
+    FLAG = "bool"
+    TEXT = "string"
+    TEXTS = "list of strings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FieldKind:
+    """What a field of an event may hold, and how its value is written."""
+
+    codec: Spelling
+    column: ColumnType
+    # For docs/reference/events-and-jsonl.md#types.
+    words: str
+    # To and from the value of a column; None: the value itself.
+    to_column: Callable[[Any], Any] | None = None
+    from_column: Callable[[Any], Any] | None = None
+    # Digits after `0x`; 0: the value is not hex.
+    hex_digits: int = 0
+    # Where the field holds a word of an enumeration.
+    enum: type[StrEnum] | None = None
+
+
+@lru_cache(maxsize=256)
+def version_text(version: tuple[int, int, int]) -> str:
+    """Return a version as `1.2.3`."""
+    return ".".join(map(str, version))
+
+
+@lru_cache(maxsize=256)
+def version_of(text: str) -> tuple[int, int, int]:
+    """Return the version that `version_text` wrote."""
+    major, minor, patch = text.split(".")
+    return int(major), int(minor), int(patch)
+
+
+def _cap_to_int63(number: int) -> int:
+    """Return a number that an int64 column can hold; nobody tells larger ones apart."""
+    return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
+
+
+def word_kind(enum: type[StrEnum]) -> FieldKind:
+    """Return the kind of a field that holds one word of an enumeration."""
+    return FieldKind(
+        codec=codecs.enum_field(enum),
+        column=ColumnType.TEXT,
+        words=", ".join(f"`{member.value}`" for member in enum),
+        to_column=str,
+        from_column={member.value: member for member in enum}.__getitem__,
+        enum=enum,
+    )
+
+
+ADDRESS = FieldKind(
+    codec=codecs.ADDRESS, column=ColumnType.TEXT, words="20 bytes of hex", hex_digits=40
+)
+HASH = FieldKind(codec=codecs.HASH, column=ColumnType.TEXT, words="32 bytes of hex", hex_digits=64)
+HASHES = FieldKind(
+    codec=codecs.TASKS,
+    column=ColumnType.TEXTS,
+    words="a list of tasks of 32 bytes of hex, at least one",
+    to_column=list,
+    from_column=tuple,
+)
+AMOUNT = FieldKind(
+    codec=codecs.WEI,
+    column=ColumnType.TEXT,
+    words="wei, a decimal string or a JSON integer, 0 to 2^256-1",
+    # Amounts exceed every integer column.
+    to_column=str,
+    from_column=int,
+)
+TEXT = FieldKind(codec=codecs.TEXT, column=ColumnType.TEXT, words="text")
+TEXTS = FieldKind(
+    codec=codecs.TEXTS,
+    column=ColumnType.TEXTS,
+    words="a list of texts, may be empty",
+    to_column=list,
+    from_column=tuple,
+)
+GIGABYTES = FieldKind(codec=codecs.UINT32, column=ColumnType.WHOLE, words="whole GB, 0 to 2^32-1")
+SECONDS = FieldKind(
+    codec=codecs.INT63,
+    column=ColumnType.WHOLE,
+    words="whole seconds, 0 to 2^63-1",
+    to_column=_cap_to_int63,
+)
+COUNT = FieldKind(
+    codec=codecs.AT_LEAST_ONE,
+    column=ColumnType.WHOLE,
+    words="a whole number, 1 to 2^63-1",
+    to_column=_cap_to_int63,
+)
+PLACE = FieldKind(
+    codec=codecs.PLACE, column=ColumnType.WHOLE, words="0 to 2, the node's place in its task"
+)
+VERSION = FieldKind(
+    codec=codecs.VERSION,
+    column=ColumnType.TEXT,
+    words="three integers, 0 to 2^32-1",
+    to_column=version_text,
+    from_column=version_of,
+)
+FLAG = FieldKind(codec=codecs.TRUTH, column=ColumnType.FLAG, words="true or false")
+
+NodeAddress = Annotated[Address, ADDRESS]
+TaskId = Annotated[TaskKey, HASH]
+GroupId = Annotated[GroupKey, HASH]
+TaskIds = Annotated[tuple[TaskKey, ...], HASHES]
+WeiAmount = Annotated[int, AMOUNT]
+Text = Annotated[str, TEXT]
+Texts = Annotated[tuple[str, ...], TEXTS]
+WholeGigabytes = Annotated[int, GIGABYTES]
+Seconds = Annotated[int, SECONDS]
+Count = Annotated[int, COUNT]
+RoundPlace = Annotated[int, PLACE]
+VersionTriple = Annotated[tuple[int, int, int], VERSION]
+Flag = Annotated[bool, FLAG]
+
+_TIMED = frozenset(each.name for each in fields(TimedEvent))
+
+
+def field_kinds_of(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
+    """Return the kinds of an event's own fields, by name and in the order they are written.
+
+    Raises:
+        TypeError: a field has no kind.
+    """
+    return {each.name: _kind_of(each) for each in fields(event_type) if each.name not in _TIMED}
+
+
+def required_fields_of(event_type: type[TimedEvent]) -> tuple[str, ...]:
+    """Return which of an event's own fields must be there."""
+    own = (each for each in fields(event_type) if each.name not in _TIMED)
+    return tuple(each.name for each in own if each.default is MISSING)
+
+
+def _kind_of(event_field: Field[Any]) -> FieldKind:
+    for annotation in (event_field.type, *get_args(event_field.type)):
+        for kind in getattr(annotation, "__metadata__", ()):
+            if isinstance(kind, FieldKind):
+                return kind
+    raise TypeError(f"{event_field.name} is annotated with no kind of field")
