@@ -106,7 +106,7 @@ def counted(endpoint: Endpoint, reader: EventReader, block_hash: Hash) -> dict[s
     try:
         answers = endpoint.client.batch("eth_call", params, str) if params else []
         return {
-            name: _word(endpoint.name, answer, counter.word)
+            name: _parse_word(endpoint.name, answer, counter.word)
             for (name, _, _, counter), answer in zip(asked, answers, strict=True)
         }
     except RpcError as error:
@@ -120,7 +120,7 @@ def counted(endpoint: Endpoint, reader: EventReader, block_hash: Hash) -> dict[s
 _NO_SUCH_CALL = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 
-def _word(endpoint: str, answer: str | None, place: int) -> int:
+def _parse_word(endpoint: str, answer: str | None, place: int) -> int:
     digits = (answer or "0x")[2 + _WORD * place : 2 + _WORD * (place + 1)]
     try:
         if len(digits) == _WORD:

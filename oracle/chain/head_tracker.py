@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 
 from oracle.chain.finality import Finality
-from oracle.chain.heads import Heads, WrongChainError, look
+from oracle.chain.heads import Heads, WrongChainError, read_heads
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
@@ -146,7 +146,9 @@ class HeadTracker:
 
     def _look(self, endpoint: Endpoint) -> Heads:
         try:
-            return look(endpoint, self._finality, self._final, self._endpoints.checkpoints[:1])
+            return read_heads(
+                endpoint, self._finality, self._final, self._endpoints.checkpoints[:1]
+            )
         except WrongChainError as error:
             self._endpoints.quarantine(endpoint, error.words, is_foreign=True)
             raise

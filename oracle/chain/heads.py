@@ -35,7 +35,7 @@ class WrongChainError(RpcError):
     """The endpoint shows another chain than ours."""
 
 
-def look(
+def read_heads(
     endpoint: Endpoint,
     finality: Finality,
     before: BlockRef | None,
@@ -47,7 +47,9 @@ def look(
         StrangerError: it shows another block than an anchor's.
         RpcError: no usable answer, or the endpoint lags behind what was final before.
     """
-    anchored, latest, tagged = _asked(endpoint, [checkpoint.number for checkpoint in checkpoints])
+    anchored, latest, tagged = _request_heads(
+        endpoint, [checkpoint.number for checkpoint in checkpoints]
+    )
     faults = (
         fault_in(block, checkpoint)
         for block, checkpoint in zip(anchored, checkpoints, strict=True)
@@ -77,7 +79,7 @@ def known_tags(endpoint: Endpoint) -> tuple[str, ...]:
 Blocks = list[BlockRef | None]
 
 
-def _asked(
+def _request_heads(
     endpoint: Endpoint, checkpoints: list[int]
 ) -> tuple[Blocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the anchors, the newest one, and those of the tags that it knows."""

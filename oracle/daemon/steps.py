@@ -30,7 +30,7 @@ from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.queries.contract_view import AccountBalance
-from oracle.queries.endpoint_view import look
+from oracle.queries.endpoint_view import refresh_endpoint_views
 from oracle.queries.stats import DatabaseCount, dispatch_statistics
 from oracle.quorum.key_watch import watch_key
 from oracle.reporting.readiness import first_gap, why_waiting
@@ -271,7 +271,7 @@ class DaemonSteps:
         """Count the database for `/metrics`; note how the endpoints are, for other processes."""
         transmitter = self._transmitter()
         self._show_pauses()
-        self.watch.endpoints = look(self.app.source, self.app.facts)
+        self.watch.endpoints = refresh_endpoint_views(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
         balance = balance_at(None if transmitter is None else transmitter.context)
         counted = self._database.turn(balance)

@@ -16,7 +16,7 @@ from oracle.systems.pocket.pocket_policy import PocketPolicy
 
 
 @dataclass(slots=True)
-class _Seen:
+class _FollowerState:
     """A follower that has seen every stored event up to the end of block `block`."""
 
     follower: PocketFollower
@@ -39,8 +39,8 @@ class PolicyMemory:
     def __init__(self, policy: PocketPolicy, reader: LogReader) -> None:
         self._policy = policy
         self._reader = reader
-        self._newest: _Seen | None = None
-        self._final: _Seen | None = None
+        self._newest: _FollowerState | None = None
+        self._final: _FollowerState | None = None
 
     def at(self, uow: UnitOfWork, block: int) -> PocketFollower:
         """Return the memory at the end of `block`, whose logs are stored; nobody may change it."""
@@ -69,5 +69,5 @@ class PolicyMemory:
                 self._final = self._nothing()
             self._final.go_on(uow, self._reader, min(final, block))
 
-    def _nothing(self) -> _Seen:
-        return _Seen(self._policy.follow())
+    def _nothing(self) -> _FollowerState:
+        return _FollowerState(self._policy.follow())

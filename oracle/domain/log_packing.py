@@ -17,7 +17,7 @@ _REST: Final = 96
 _REMEMBERED: Final = 4096
 
 
-class _Words(dict[str, bytes]):
+class _PackedWords(dict[str, bytes]):
     """Words, or what is left at the end, as hex digits; each is packed once."""
 
     def __missing__(self, digits: str) -> bytes:
@@ -37,7 +37,7 @@ class _Parts(dict[bytes, str]):
         return found
 
 
-_WORDS: Final = _Words()
+_WORDS: Final = _PackedWords()
 _PARTS: Final = _Parts()
 
 

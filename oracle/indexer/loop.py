@@ -161,13 +161,15 @@ def index_next(
     """
     for _ in chain.endpoint_names()[1:]:
         try:
-            return _turn(chain, store, folder, ingest)
+            return _ingest_once(chain, store, folder, ingest)
         except OutvotedError:
             ingest.forget_heads()
-    return _turn(chain, store, folder, ingest)
+    return _ingest_once(chain, store, folder, ingest)
 
 
-def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState) -> Done | None:
+def _ingest_once(
+    chain: ChainReader, store: Store, folder: Folder, ingest: IngestState
+) -> Done | None:
     with store.reading() as uow:
         cursor, first = uow.cursor.get(), _first_block(uow)
     started = ingest.clock()
@@ -185,7 +187,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
         history = min(history, every_from - 1)
     if ingest.unconfirmed_since is not None:
         history = first - 1
-    asked = _asked(heads, first, history, ingest.most_blocks)
+    asked = _next_request(heads, first, history, ingest.most_blocks)
     window = _window(fork_context, heads, asked)
     if cursor is not None and window.first_parent != cursor.hash:
         parent_mismatch = ParentMismatch(window.first_parent, window.endpoint)
@@ -194,7 +196,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
     heads = _confirmed_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:
         # It is read again as what may still change: with all headers, and journaled.
-        return _turn(chain, store, folder, ingest)
+        return _ingest_once(chain, store, folder, ingest)
     said = window.said or folder.reader.read(window.logs, window.calls)
     fetched_window = FetchedWindow(window, said, heads, cursor)
     fetched = ingest.clock()
@@ -220,7 +222,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
     )
 
 
-class _Asked(NamedTuple):
+class _FetchRequest(NamedTuple):
     """What to ask the chain for."""
 
     blocks: BlockRange
@@ -228,7 +230,7 @@ class _Asked(NamedTuple):
     most: int
 
 
-def _window(fork_context: ForkContext, heads: Heads, asked: _Asked) -> BlockWindow:
+def _window(fork_context: ForkContext, heads: Heads, asked: _FetchRequest) -> BlockWindow:
     """Return the next window; a block that is refused is stored, and refused at every try."""
     try:
         return _read(fork_context.chain, heads, asked)
@@ -294,7 +296,7 @@ def _safe_block(
     return safe if is_confirmed else None
 
 
-def _read(chain: ChainReader, heads: Heads, asked: _Asked) -> BlockWindow:
+def _read(chain: ChainReader, heads: Heads, asked: _FetchRequest) -> BlockWindow:
     """Return the next window; past history, where all that was left of it is skipped heights.
 
     Raises:
@@ -372,13 +374,13 @@ def _history(heads: Heads, near: int) -> int:
     return min(heads.final.number, heads.latest.number - near)
 
 
-def _asked(heads: Heads, first: int, history: int, most: int) -> _Asked:
+def _next_request(heads: Heads, first: int, history: int, most: int) -> _FetchRequest:
     """Return the blocks to ask for, and whether all their headers are wanted.
 
     They are above the final block, where forks happen, and wherever a hook wants them.
     """
     last = history if first <= history else heads.latest.number
-    return _Asked(BlockRange(first, last), first > history, most)
+    return _FetchRequest(BlockRange(first, last), first > history, most)
 
 
 def _counted(said: Decoded) -> Mapping[str, int]:

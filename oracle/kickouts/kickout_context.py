@@ -6,7 +6,7 @@ from pathlib import Path
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
 from oracle.kickouts.kickout_eligibility import EvidenceMemory
-from oracle.kickouts.proof import EvidenceVerifier, LookOnlyVerifier
+from oracle.kickouts.proof import DryRunVerifier, EvidenceVerifier
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import TxContext
 
@@ -44,5 +44,5 @@ class KickoutContext:
     def dry(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":
         """Return the same for a dry run: it verifies nothing, and writes evidence to `folder`."""
         real = self.verifier
-        looker = None if real is None else LookOnlyVerifier.of(real)
+        looker = None if real is None else DryRunVerifier.of(real)
         return replace(self, quorum=quorum, evidence_folder=folder, verifier=looker)

@@ -88,11 +88,11 @@ class EvidenceVerifier:
 
 
 @dataclass(frozen=True, slots=True)
-class LookOnlyVerifier(EvidenceVerifier):
+class DryRunVerifier(EvidenceVerifier):
     """Verifies nothing: what would come of it is written down (dry runs)."""
 
     @classmethod
-    def of(cls, real: EvidenceVerifier) -> "LookOnlyVerifier":
+    def of(cls, real: EvidenceVerifier) -> "DryRunVerifier":
         """Return one that knows what this one knows."""
         return cls(real.chain, real.store, real.folder, real.manner)
 

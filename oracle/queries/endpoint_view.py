@@ -23,7 +23,7 @@ class EndpointView(ApiModel):
     state: str
 
 
-def look(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
+def refresh_endpoint_views(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
     """Return how the endpoints of this process are, and have it kept; asks none of them."""
     states = dict(source.endpoints.states())
     stalled = source.tracker.stalled_seconds

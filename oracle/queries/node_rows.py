@@ -67,13 +67,13 @@ def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
         nodes = list(uow.nodes.all())
         peers = peers_at(nodes, cursor.time, rules)
         shares = incentive_shares(nodes, cursor.time, rules)
-        seen = _Seen(cursor.time, rules, named_by(rules), peers, shares, rounds, has_feed)
+        seen = _RowContext(cursor.time, rules, named_by(rules), peers, shares, rounds, has_feed)
         rows = [_row(node, seen) for node in nodes]
     return sorted(rows, key=lambda row: (row.qos is None, -(row.qos or 0), row.node.address))
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _RowContext:
     """What a row is read by; `peers` under legacy rules alone."""
 
     time: int
@@ -85,7 +85,7 @@ class _Seen:
     is_of_feed: bool
 
 
-def _row(node: Node, seen: _Seen) -> NodeRow:
+def _row(node: Node, seen: _RowContext) -> NodeRow:
     time, rules, rounds = seen.time, seen.rules, seen.rounds
     qos = qos_at(node, time, rules, seen.peers)
     return NodeRow(

@@ -36,7 +36,7 @@ class _Unsigned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ForeignSignature:
     """What our key signed elsewhere, in words; `time` of the block that has it."""
 
     about: str
@@ -67,7 +67,7 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
         return None
     with context.tx.writing() as uow:
         told = [
-            _Told(
+            _ForeignSignature(
                 f"kickout of {one.kick.node}, evidence {one.kick.evidence}",
                 one.kick.round,
                 one.time,
@@ -97,7 +97,7 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
     ]
     with context.tx.writing() as uow:
         told = [
-            _Told(f"round {one.round}, digest {one.digest}", one.round, one.time)
+            _ForeignSignature(f"round {one.round}, digest {one.digest}", one.round, one.time)
             for one in ours
             if _block_signing(context, uow, one.time)
         ]
@@ -147,7 +147,7 @@ def _block_signing(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
     return embargoed_to is None or since > embargoed_to
 
 
-def _tell(context: QuorumContext, told: Sequence[_Told]) -> StepResult:
+def _tell(context: QuorumContext, told: Sequence[_ForeignSignature]) -> StepResult:
     signer = context.tx.publisher.signer.address
     for one in told:
         quorum_metrics.SIGNED_ELSEWHERE.inc()

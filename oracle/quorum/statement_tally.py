@@ -146,7 +146,13 @@ def compare(
         context, uow, said, contract_status
     ):
         quorum_metrics.DISAGREEMENT.labels(said.signer).inc()
-        _note(context, uow, "disagreement", received, _ours(context, uow, said, contract_status))
+        _note(
+            context,
+            uow,
+            "disagreement",
+            received,
+            _own_statement_values(context, uow, said, contract_status),
+        )
 
 
 def _digest_of(
@@ -165,7 +171,7 @@ def _period_of(context: QuorumContext, uow: UnitOfWork, said: SignedStatement) -
     return time // context.settings.period_seconds
 
 
-def _ours(
+def _own_statement_values(
     context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
 ) -> dict[str, str | int]:
     """Return what we say as of the same block; nothing: no period ended there."""

@@ -48,7 +48,7 @@ from oracle.txmgr.inclusion_time import why_too_late
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _ScheduledReport:
     """The report that has the turn, bound to its round, and how the contract stands."""
 
     report: Report
@@ -105,7 +105,7 @@ def _plan_beside(
     step = _miss(context, cuts, status) if clears else None
     if step is not None:
         return step
-    turn = _turn(context, heads, cuts, status)
+    turn = _scheduled_report(context, heads, cuts, status)
     if turn is None:
         return None
     is_free = pushing is None or _is_stuck(context, pushing, status)
@@ -164,9 +164,9 @@ def _miss(
     return StepResult(MISSED, None, in_words(gone))
 
 
-def _turn(
+def _scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
-) -> _Turn | None:
+) -> _ScheduledReport | None:
     """Return the report that has the turn; None: none has, or we cannot tell.
 
     Raises:
@@ -175,7 +175,7 @@ def _turn(
     with context.tx.store.reading() as uow:
         if why_blind(context, uow, heads, status) is not None:
             return None
-    turn = _whose_turn(context, heads, cuts, status)
+    turn = _load_scheduled_report(context, heads, cuts, status)
     if turn is None:
         return None
     if status.rules_hash != context.rules_hash:
@@ -186,18 +186,20 @@ def _turn(
     return turn
 
 
-def _whose_turn(
+def _load_scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
-) -> _Turn | None:
+) -> _ScheduledReport | None:
     with context.tx.store.reading() as uow:
-        stored = turn_now(uow, context.settings, cuts, status)
+        stored = scheduled_cut_now(uow, context.settings, cuts, status)
     if stored is None or stored.report.as_of.number > context.newest_as_of(heads):
         return None
     statement = statement_of(stored.report, status)
-    return _Turn(stored.report, status, statement, report_record(context.quorum, statement))
+    return _ScheduledReport(
+        stored.report, status, statement, report_record(context.quorum, statement)
+    )
 
 
-def turn_now(
+def scheduled_cut_now(
     uow: UnitOfWork,
     settings: ReportSettings,
     cuts: list[StoredCut],
@@ -223,7 +225,7 @@ def turn_now(
     return None if chosen is None else uow.reports.at(chosen.period)
 
 
-def _sign(context: ReportingContext, turn: _Turn) -> StepResult | None:
+def _sign(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
     """Sign it, where there is a signer and nothing holds it; None: nothing new was signed."""
     if not context.tx.publisher.has_signer:
         return None
@@ -244,11 +246,11 @@ def _sign(context: ReportingContext, turn: _Turn) -> StepResult | None:
     return StepResult("report signed", None, f"round {signed.round}, period {turn.report.period}")
 
 
-def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
+def _push(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
     """Plan the push of a report that a quorum has signed, where we transmit."""
     gathered = signatures(context.quorum, turn.record, turn.contract_status)
     if gathered is None:
-        return _look_for_dissent(context, turn)
+        return _hold_disputed_report(context, turn)
     context.quorum.missing.nothing()
     if not context.tx.publisher.has_payer or not turn.contract_status.is_open:
         return None
@@ -298,7 +300,7 @@ def _tries(context: ReportingContext, record: SignedStatement) -> int | None:
     return len(same) if is_over or may_go_again(context, same[0]) else None
 
 
-def _look_for_dissent(context: ReportingContext, turn: _Turn) -> StepResult | None:
+def _hold_disputed_report(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
     """Hold a report that can get no quorum any more; None: it still may, or is held already."""
     if turn.contract_status.head.quorum == 1:
         return None

@@ -34,7 +34,7 @@ _ID = 1
 _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'
 
 
-class _Told(msgspec.Struct):
+class _SocketMessage(msgspec.Struct):
     """What comes over the websocket: an answer to our question, or a message."""
 
     id: object = None
@@ -175,8 +175,8 @@ class NewHeadSubscription:
         structlog.get_logger().warning("websocket_ended", endpoint=self.name, reason=reason)
 
 
-def _read(said: bytes | str) -> _Told | None:
+def _read(said: bytes | str) -> _SocketMessage | None:
     try:
-        return msgspec.json.decode(said, type=_Told)
+        return msgspec.json.decode(said, type=_SocketMessage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

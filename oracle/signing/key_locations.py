@@ -42,7 +42,7 @@ class KmsKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class SignerConnection:
     """How a remote signer is spoken to: a client certificate, a CA file, a file with a token."""
 
     certificate: Path | None = None
@@ -59,7 +59,7 @@ class RemoteKey:
 
     url: str = field(repr=False)
     address: Address
-    wire: Wire = Wire()
+    wire: SignerConnection = SignerConnection()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from oracle.errors import InputError, TransientError
 from oracle.rpc.replies import is_of
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess
-from oracle.signing.key_locations import RemoteKey, Wire
+from oracle.signing.key_locations import RemoteKey, SignerConnection
 from oracle.signing.keystore import read_secret
 from oracle.signing.signature_checks import checked_statement, compared
 from oracle.signing.signer import (
@@ -136,7 +136,7 @@ def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, obj
     return asked if transaction.to is None else {**asked, "to": transaction.to}
 
 
-def _access(wire: Wire) -> HttpAccess:
+def _access(wire: SignerConnection) -> HttpAccess:
     certificate, ca_file, headers = None, None, dict[str, str]()
     if wire.certificate is not None and wire.certificate_key is not None:
         # Read once for its mode: requests takes the paths.

@@ -21,7 +21,7 @@ from oracle.systems.waiting import is_waiting
 _GIVEN_UP = frozenset({AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT})
 
 
-class Asked(NamedTuple):
+class NodeCriteria(NamedTuple):
     """All that decides who may have what waits: of equal ones all have candidates, or none."""
 
     wanted: Requirement
@@ -47,9 +47,9 @@ class InLine(NamedTuple):
         return (self.task, *self.fellows)
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> NodeCriteria:
         """Return what is asked of its nodes."""
-        return Asked(requirement_of(self.task), self.task.kind, self.barred)
+        return NodeCriteria(requirement_of(self.task), self.task.kind, self.barred)
 
     def out_of_reach(self, taken: frozenset[Address]) -> frozenset[Address]:
         """Return who cannot be given it, `taken` included; copies nothing for who is alone."""
@@ -77,7 +77,7 @@ class PlaceInLine(NamedTuple):
     """Somebody in line, led by what the line is in order by, which no two have in common."""
 
     order: tuple[Fraction, Position, TaskKey]
-    asked: Asked
+    asked: NodeCriteria
     one: InLine
 
 
@@ -116,7 +116,7 @@ class Line:
     __slots__ = ("_classes", "_places")
 
     def __init__(self, entries: Iterable[InLine] = ()) -> None:
-        self._classes: dict[Asked, EquivalenceClass] = {}
+        self._classes: dict[NodeCriteria, EquivalenceClass] = {}
         # By every task of an entry.
         self._places: dict[TaskKey, PlaceInLine] = {}
         for one in entries:

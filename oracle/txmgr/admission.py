@@ -24,11 +24,11 @@ from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.confirmation.unconfirmed import stuck_beside
 from oracle.txmgr.context import StepResult, TxContext, counted
 from oracle.txmgr.deferral import decisions, follow, refused, wait, why_late
-from oracle.txmgr.yielding import until_when_left, why_not_our_turn
+from oracle.txmgr.yielding import until_when_left, yield_reason
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AdmissionCheck:
     """What came of looking at a call: `decision` that it waits or ends, else how it was tried."""
 
     intent: Intent
@@ -70,7 +70,7 @@ def admit(context: TxContext, heads: Heads) -> StepResult | None:
 
 def preflight_calls(
     context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
-) -> list[Look]:
+) -> list[AdmissionCheck]:
     """Look whether each call is still wanted, and what it would do on the newest block.
 
     One that another transmitter is seen to bring waits for that. Asked once more before the
@@ -84,18 +84,18 @@ def preflight_calls(
     for one in tried:
         count(one.request.kind, by_id[one.id])
     looks = [
-        Look(one, None if said[one.id].is_accepted else said[one.id], by_id.get(one.id))
+        AdmissionCheck(one, None if said[one.id].is_accepted else said[one.id], by_id.get(one.id))
         for one in intents
     ]
     return [
-        Look(look.intent, _left_to_another(context, look, heads), look.result)
+        AdmissionCheck(look.intent, _left_to_another(context, look, heads), look.result)
         if look.is_good
         else look
         for look in looks
     ]
 
 
-def defer_or_end_call(context: TxContext, look: Look, heads: Heads) -> StepResult | None:
+def defer_or_end_call(context: TxContext, look: AdmissionCheck, heads: Heads) -> StepResult | None:
     """End or postpone a call that cannot go now; None: it waits already, for the same.
 
     A nonce that it has is free again then: what nothing was signed for keeps nobody waiting.
@@ -135,7 +135,7 @@ def _first_decisions(
         wanted = decisions(uow, context, alive, heads, stage)
     said = {one.id: decision for one, decision in zip(alive, wanted, strict=True)}
     for one in alive:
-        rest = why_not_our_turn(context, one, heads) if said[one.id].is_accepted else None
+        rest = yield_reason(context, one, heads) if said[one.id].is_accepted else None
         if rest is not None:
             said[one.id] = Decision.wait_a_block(heads, rest)
     return said | {number: decision for number, decision in late.items() if decision is not None}
@@ -148,7 +148,7 @@ def _trial(context: TxContext, intent: Intent, heads: Heads) -> SimulatedCall:
     )
 
 
-def _left_to_another(context: TxContext, look: Look, heads: Heads) -> Decision | None:
+def _left_to_another(context: TxContext, look: AdmissionCheck, heads: Heads) -> Decision | None:
     left = until_when_left(context, look.intent, heads)
     return None if left is None else Decision.wait(*left)
 
@@ -162,7 +162,9 @@ def _admitted(context: TxContext, intents: Sequence[Intent], heads: Heads) -> It
     yield from (step for step in steps if step is not None)
 
 
-def _priced(context: TxContext, looks: Sequence[Look], heads: Heads) -> list[StepResult | None]:
+def _priced(
+    context: TxContext, looks: Sequence[AdmissionCheck], heads: Heads
+) -> list[StepResult | None]:
     """Make ready what the caps and our ether allow; the others wait with the reason."""
     most = gas_of_block(context)
     limits = [limit_for(one.gas, one.intent.request.calldata, most) for one in looks]

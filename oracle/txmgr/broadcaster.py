@@ -46,7 +46,7 @@ def send_attempts(
         FatalError: the endpoints are of another chain than the bytes.
     """
     answers = _send_and_note(context, unsent, heads)
-    return StepResult("sent", unsent[0][1].intent_id, _told(unsent, answers))
+    return StepResult("sent", unsent[0][1].intent_id, _answers_text(unsent, answers))
 
 
 class Rebroadcast(NamedTuple):
@@ -75,7 +75,7 @@ def rebroadcast(
             context.rebroadcasts.double_wait(attempt.id)
         return Rebroadcast(answer, None)
     context.rebroadcasts.reset_wait(attempt.id)
-    detail = _told([(slot, attempt)], [answer])
+    detail = _answers_text([(slot, attempt)], [answer])
     return Rebroadcast(answer, StepResult("sent", attempt.intent_id, detail))
 
 
@@ -104,7 +104,9 @@ def ids_of(attempts: Sequence[Attempt]) -> dict[str, object]:
     }
 
 
-def _told(unsent: Sequence[tuple[NonceSlot, Attempt]], answers: Sequence[SendResult]) -> str:
+def _answers_text(
+    unsent: Sequence[tuple[NonceSlot, Attempt]], answers: Sequence[SendResult]
+) -> str:
     if len(unsent) == 1:
         attempt, sent = unsent[0][1], answers[0]
         return f"{attempt.signed.tx_hash} {sent.answer} {sent.text}".rstrip()

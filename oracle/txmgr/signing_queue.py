@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
     PauseKind,
     SignedCall,
 )
-from oracle.txmgr.admission import Look, defer_or_end_call, preflight_calls
+from oracle.txmgr.admission import AdmissionCheck, defer_or_end_call, preflight_calls
 from oracle.txmgr.budget import l1_cost
 from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.context import StepResult, TxContext, counted
@@ -126,7 +126,7 @@ def _step(good: Sequence[_Work], first: SignedCall) -> StepResult:
     return StepResult("signed", intent.id, counted([one.request.kind for _, one in good]))
 
 
-def _is_within_limits(pair: tuple[_Work, Look]) -> bool:
+def _is_within_limits(pair: tuple[_Work, AdmissionCheck]) -> bool:
     (_, intent), look = pair
     return look.is_good and look.gas <= (intent.gas_limit or 0)
 

@@ -14,7 +14,7 @@ from oracle.txmgr.inclusion_time import margin_seconds, why_too_late
 _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 
 
-def why_not_our_turn(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
+def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
     """Tell that those of a lower rank have not had their blocks yet, as (class, text); None: had.
 
     What a person sends by hand has no turn. Seconds are in the wish (`not_before`): a proposal

@@ -18,7 +18,7 @@ from oracle.chain.decode.abi_tails import (
     words_of,
 )
 from oracle.chain.decode.abi_words import BITS, Layout, layout, word_reader
-from oracle.chain.decode.log_parts import Given, Parts, in_a_row
+from oracle.chain.decode.log_parts import Parts, TypedValue, in_a_row
 
 DataReader: TypeAlias = Callable[[bytes], Parts]
 
@@ -54,7 +54,7 @@ class DataWords:
     # Bits that must be zero, first word highest.
     unused: int = 0
     tails: list[Tail] = field(default_factory=list)
-    inputs: dict[str, Given] = field(default_factory=dict)
+    inputs: dict[str, TypedValue] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -120,18 +120,18 @@ class DataWords:
         return read
 
 
-def _word(kind: str, shape: Layout, place: int) -> tuple[str, Given]:
+def _word(kind: str, shape: Layout, place: int) -> tuple[str, TypedValue]:
     """Return the code that unpacks a word, and what reads its value at its place."""
     size = shape.bits // 8
     if shape.family in {"address", "bytes"}:
         code = f"{WORD - size}x{size}s" if shape.family == "address" else f"{size}s{WORD - size}x"
-        return code, Given(lambda parts: "0x" + parts[place].hex(), kind)
+        return code, TypedValue(lambda parts: "0x" + parts[place].hex(), kind)
     if shape.family == "int":
         signed = word_reader(kind)
-        return f"{WORD}s", Given(lambda parts: signed(parts[place]), kind)
+        return f"{WORD}s", TypedValue(lambda parts: signed(parts[place]), kind)
     if shape.bits > _MACHINE_BITS:
-        return f"{WORD}s", Given(lambda parts: _number(parts[place], "big"), kind)
-    return "31x?" if shape.family == "bool" else "24xQ", Given.at(place, kind)
+        return f"{WORD}s", TypedValue(lambda parts: _number(parts[place], "big"), kind)
+    return "31x?" if shape.family == "bool" else "24xQ", TypedValue.at(place, kind)
 
 
 def _variable_reader(

@@ -13,7 +13,7 @@ from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.abi_words import BITS, Layout, layout, word_reader
 from oracle.chain.decode.call_arguments import arguments_reader
 from oracle.chain.decode.data_words import DataReader, DataWords, is_plain
-from oracle.chain.decode.log_parts import Given, Parts, in_a_row
+from oracle.chain.decode.log_parts import Parts, TypedValue, in_a_row
 from oracle.domain.logs import Call, Log
 
 LogTaker: TypeAlias = Callable[[Log], Parts]
@@ -33,7 +33,7 @@ class DecoderPlan:
     """
 
     take: LogTaker
-    inputs: Mapping[str, Given]
+    inputs: Mapping[str, TypedValue]
     digits: int | None
 
 
@@ -57,7 +57,7 @@ def plan_of(event: AbiSignature, wanted: Collection[str]) -> DecoderPlan:
     return DecoderPlan(_taker(1 + len(indexed), addresses, digits, read), inputs, digits)
 
 
-def call_inputs(function: AbiSignature) -> tuple[CallTaker, Mapping[str, Given]]:
+def call_inputs(function: AbiSignature) -> tuple[CallTaker, Mapping[str, TypedValue]]:
     """Return what takes a call of a function apart, and what reads each input of it.
 
     Behind the inputs stand sender, value and block.
@@ -95,14 +95,14 @@ def _taker(
     return take
 
 
-def _topic(place: int, parameter: Parameter) -> Given:
+def _topic(place: int, parameter: Parameter) -> TypedValue:
     """Return the reader of an indexed input."""
     shape = layout(parameter.kind)
     if shape is None:
-        return Given.at(place, "")
+        return TypedValue.at(place, "")
     if shape == Layout("bytes", BITS):
-        return Given.at(place, parameter.kind)
+        return TypedValue.at(place, parameter.kind)
     if shape.family == "address":
-        return Given(lambda parts: "0x" + parts[place][26:], parameter.kind)
+        return TypedValue(lambda parts: "0x" + parts[place][26:], parameter.kind)
     word = word_reader(parameter.kind)
-    return Given(lambda parts: word(unhexlify(parts[place][2:])), parameter.kind)
+    return TypedValue(lambda parts: word(unhexlify(parts[place][2:])), parameter.kind)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.abi_words import layout
 from oracle.chain.decode.call_arguments import array_of
-from oracle.chain.decode.log_parts import Getter, Given
+from oracle.chain.decode.log_parts import Getter, TypedValue
 from oracle.domain.events import event_fields as kinds
 from oracle.domain.events.event_fields import FieldKind
 from oracle.domain.events.event_names import FIELD_KINDS
@@ -26,7 +26,7 @@ _LAST_PLACE = 2
 _AS_HASH: Callable[[int], str] = "0x%064x".__mod__
 
 
-def fitted(field: str, given: Given) -> Getter:
+def fitted(field: str, given: TypedValue) -> Getter:
     """Return what reads the field's value; it raises MalformedError for what cannot be read.
 
     Raises:
@@ -59,22 +59,22 @@ def _bits(kind: str) -> int | None:
     return shape.bits if shape is not None and shape.family == "uint" else None
 
 
-def _address(given: Given) -> Getter | None:
+def _address(given: TypedValue) -> Getter | None:
     return given.read if given.kind == "address" else None
 
 
-def _hash(given: Given) -> Getter | None:
+def _hash(given: TypedValue) -> Getter | None:
     if given.kind == "bytes32":
         return given.read
     return given.then(_AS_HASH) if _bits(given.kind) else None
 
 
-def _amount(given: Given) -> Getter | None:
+def _amount(given: TypedValue) -> Getter | None:
     return given.read if _bits(given.kind) else None
 
 
-def _bounded(most: int) -> Callable[[Given], Getter | None]:
-    def fit(given: Given) -> Getter | None:
+def _bounded(most: int) -> Callable[[TypedValue], Getter | None]:
+    def fit(given: TypedValue) -> Getter | None:
         bits = _bits(given.kind)
         if bits is None:
             return None
@@ -85,7 +85,7 @@ def _bounded(most: int) -> Callable[[Given], Getter | None]:
     return fit
 
 
-def _size(given: Given) -> Getter | None:
+def _size(given: TypedValue) -> Getter | None:
     """A size is at least 1: a zero says nothing."""
     bits = _bits(given.kind)
     if bits is None or 2**bits - 1 <= INT63_MAX:
@@ -93,21 +93,21 @@ def _size(given: Given) -> Getter | None:
     return given.then(lambda size: min(size, INT63_MAX) or None)
 
 
-def _place(given: Given) -> Getter | None:
+def _place(given: TypedValue) -> Getter | None:
     return given.then(_checked_place) if _bits(given.kind) else None
 
 
-def _text(given: Given) -> Getter | None:
+def _text(given: TypedValue) -> Getter | None:
     return given.read if given.kind == "string" else None
 
 
-def _texts(given: Given) -> Getter | None:
+def _texts(given: TypedValue) -> Getter | None:
     element, _ = array_of(given.kind) or ("", None)
     fits = element == "string" or (given.kinds and set(given.kinds) == {"string"})
     return given.read if fits else None
 
 
-def _version(given: Given) -> Getter | None:
+def _version(given: TypedValue) -> Getter | None:
     element, length = array_of(given.kind) or ("", None)
     kinds = given.kinds or (element,) * (length or 0)
     widths = [_bits(kind) for kind in kinds]
@@ -118,7 +118,7 @@ def _version(given: Given) -> Getter | None:
     return given.then(lambda version: tuple([min(part, UINT32_MAX) for part in version]))
 
 
-def _tasks(given: Given) -> Getter | None:
+def _tasks(given: TypedValue) -> Getter | None:
     element, _ = array_of(given.kind) or ("", None)
     kinds = set(given.kinds) or {element}
     if kinds == {"bytes32"}:
@@ -140,14 +140,14 @@ def _checked_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
     return tasks
 
 
-def _nothing(_given: Given) -> None:
+def _nothing(_given: TypedValue) -> None:
     return None
 
 
 class _Fitting(NamedTuple):
     """How an argument of a contract becomes a kind of field, and which types of it can."""
 
-    fit: Callable[[Given], Getter | None]
+    fit: Callable[[TypedValue], Getter | None]
     expected: str
 
 

@@ -14,7 +14,7 @@ Parts: TypeAlias = tuple[Any, ...]
 Getter: TypeAlias = Callable[[Parts], Any]
 
 
-class Given(NamedTuple):
+class TypedValue(NamedTuple):
     """A value of the chain: what reads it, and its canonical Solidity type.
 
     A list put together of several values has their types, in `kinds`, and none of its own.
@@ -27,7 +27,7 @@ class Given(NamedTuple):
     place: int | None = None
 
     @classmethod
-    def at(cls, place: int, kind: str) -> "Given":
+    def at(cls, place: int, kind: str) -> "TypedValue":
         """Return the value that stands at a place."""
         return cls(itemgetter(place), kind, (), place)
 
@@ -46,9 +46,9 @@ class Given(NamedTuple):
         return self.kind or "only the hash of a value"
 
 
-def in_a_row(parameters: Sequence[Parameter], first: int) -> dict[str, Given]:
+def in_a_row(parameters: Sequence[Parameter], first: int) -> dict[str, TypedValue]:
     """Return inputs that stand one after the other as they are, by their names."""
     return {
-        parameter.name: Given.at(place, parameter.kind)
+        parameter.name: TypedValue.at(place, parameter.kind)
         for place, parameter in enumerate(parameters, first)
     }

@@ -72,7 +72,7 @@ class WindowRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FetchedRange:
     """What one endpoint showed of a range, before it is proven.
 
     `blocks` are those whose headers are known, in order: all of them where `is_whole`. `logs`
@@ -135,7 +135,7 @@ class WindowFetcher:
         """Tell whether every header of history is read for this level, as far as it is known."""
         return bool(self.reader.selectors) or self.verifier.of_history(top) >= Level.BLOOMED
 
-    def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> _Found:
+    def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> _FetchedRange:
         """Read logs by range; of the headers the parent links and what logs are compared with.
 
         A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
@@ -160,9 +160,9 @@ class WindowFetcher:
         fill_times(endpoint.name, logs, known)
         if sampled and self.query.is_outside(endpoint, blocks, sampled, logs):
             return self._linked(endpoint, _few(order))
-        return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
+        return _FetchedRange(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
 
-    def _linked(self, endpoint: Endpoint, order: WindowRequest) -> _Found:
+    def _linked(self, endpoint: Endpoint, order: WindowRequest) -> _FetchedRange:
         """Read every header, its transactions where calls are watched, and the logs."""
         most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
         first = order.blocks.first
@@ -175,7 +175,9 @@ class WindowFetcher:
         if not order.with_headers and self.verifier.reads_every_receipt(
             endpoint, chain, order.top
         ):
-            return _Found(BlockRange(first, last.number), chain, None, pinned=True, is_whole=True)
+            return _FetchedRange(
+                BlockRange(first, last.number), chain, None, pinned=True, is_whole=True
+            )
         logs = None
         if order.with_headers or endpoint.limits.omits:
             is_proven = order.top >= Level.PROVEN and self.verifier.calibration.has(
@@ -188,7 +190,7 @@ class WindowFetcher:
             logs = self.query.logs(endpoint, blocks, order.manner)
         if not pinned or not self.query.is_inside(endpoint):
             _see_again(endpoint, last)
-        return _Found(BlockRange(first, last.number), chain, logs, pinned, is_whole=True)
+        return _FetchedRange(BlockRange(first, last.number), chain, logs, pinned, is_whole=True)
 
     def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
         """Read headers; that of the newest block has just come with the look at the head."""
@@ -198,7 +200,9 @@ class WindowFetcher:
             return [seen]
         return linked_up_to(endpoint, blocks, self.verifier.calibration, full=full)
 
-    def _verified(self, endpoint: Endpoint, order: WindowRequest, found: _Found) -> BlockWindow:
+    def _verified(
+        self, endpoint: Endpoint, order: WindowRequest, found: _FetchedRange
+    ) -> BlockWindow:
         fill_times(endpoint.name, found.logs or (), found.blocks)
         senders = Senders(endpoint.name, self.verifier.calibration)
         watched = self._watched(endpoint, found, senders)
@@ -239,7 +243,7 @@ class WindowFetcher:
         return window
 
     def _watched(
-        self, endpoint: Endpoint, found: _Found, senders: Senders
+        self, endpoint: Endpoint, found: _FetchedRange, senders: Senders
     ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
         if not selectors:
@@ -265,7 +269,7 @@ def _settled(
     return calls
 
 
-def _to_prove(order: WindowRequest, found: _Found) -> Collection[int]:
+def _to_prove(order: WindowRequest, found: _FetchedRange) -> Collection[int]:
     """Return the blocks to be proven in any case."""
     if order.whole:
         return {one.block.number for one in found.blocks}

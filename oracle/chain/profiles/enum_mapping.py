@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.field_bounds import is_unsigned
-from oracle.chain.decode.log_parts import Getter, Given, Parts
+from oracle.chain.decode.log_parts import Getter, Parts, TypedValue
 from oracle.chain.profiles.profile import ABSENT, Enum, Literal
 from oracle.domain.events.event_names import FIELD_KINDS
 
@@ -17,7 +17,7 @@ WORDS: Mapping[str, type[StrEnum]] = {
 }
 
 
-class _Words(dict[Literal, StrEnum | None]):
+class _EnumTable(dict[Literal, StrEnum | None]):
     """A table; what is not in it reads as `rest`, or cannot be read."""
 
     def __init__(self, key: str, words: Mapping[Literal, StrEnum | None]) -> None:
@@ -36,7 +36,7 @@ class _Words(dict[Literal, StrEnum | None]):
         return self._rest
 
 
-def word_of(enum: Enum, field: str, given: Given, block: Getter) -> Getter:
+def word_of(enum: Enum, field: str, given: TypedValue, block: Getter) -> Getter:
     """Return what reads a field's word; `block` reads the number of the block.
 
     Raises:
@@ -59,8 +59,8 @@ def word_of(enum: Enum, field: str, given: Given, block: Getter) -> Getter:
     return word
 
 
-def _words(enum: Enum, field: str, table: Mapping[Literal, str]) -> _Words:
-    words = _Words(enum.key, {said: _ours(field, word) for said, word in table.items()})
+def _words(enum: Enum, field: str, table: Mapping[Literal, str]) -> _EnumTable:
+    words = _EnumTable(enum.key, {said: _ours(field, word) for said, word in table.items()})
     if enum.otherwise is not None:
         words.otherwise(_ours(field, enum.otherwise))
     return words
@@ -70,7 +70,7 @@ def _ours(field: str, word: str) -> StrEnum | None:
     return None if word == ABSENT else WORDS[field](word)
 
 
-def _check(enum: Enum, field: str, given: Given) -> None:
+def _check(enum: Enum, field: str, given: TypedValue) -> None:
     if field not in WORDS:
         raise ValueError(f"an enum is for {', '.join(WORDS)} alone")
     is_text = given.kind == "string"

@@ -13,7 +13,7 @@ from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.decoder_plan import LogTaker, call_inputs, plan_of
 from oracle.chain.decode.field_bounds import fitted, is_literal_in_bounds, is_unsigned, zero_of
-from oracle.chain.decode.log_parts import Getter, Given, Parts
+from oracle.chain.decode.log_parts import Getter, Parts, TypedValue
 from oracle.chain.decode.record_filler import RecordReader, reader_of
 from oracle.chain.profiles.enum_mapping import WORDS, word_of
 from oracle.chain.profiles.profile import CompiledMapping, Enum, EventMapping, Literal, Value
@@ -163,7 +163,7 @@ class _Fields:
             raise ValueError(f"{given.shown} has no zero")
         return _absent_at(zero, given.read, self._fitted(name, value, given))
 
-    def _fitted(self, name: str, value: Value, given: Given) -> Getter:
+    def _fitted(self, name: str, value: Value, given: TypedValue) -> Getter:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
             # One with a fault is told of where it stands.

@@ -20,7 +20,7 @@ _JSON = ".json"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ContractLocation:
     """Where a profile's contracts are read: its folder, its settings, and what compiles them."""
 
     folder: Path
@@ -29,7 +29,7 @@ class Place:
     faults: Faults
 
 
-def contract_of(name: str, written: object, place: Place) -> Contract | None:
+def contract_of(name: str, written: object, place: ContractLocation) -> Contract | None:
     """Return a contract; None where it is not even a table."""
     key, faults = f"contracts.{name}", place.faults
     if not isinstance(written, dict):
@@ -60,7 +60,7 @@ class _Abi:
     key: str
     known: Mapping[str, list[AbiSignature]]
 
-    def read(self, written: object, place: Place) -> None:
+    def read(self, written: object, place: ContractLocation) -> None:
         """Take in signatures as text, and files of JSON ABIs."""
         for entry in written if isinstance(written, list) else [written]:
             try:
@@ -90,7 +90,9 @@ class _Abi:
         return [each for each in self.known[what] if name in (each.name, each.text)]
 
 
-def _speeches(abi: _Abi, what: str, written: Table, place: Place) -> list[ContractVocabulary]:
+def _speeches(
+    abi: _Abi, what: str, written: Table, place: ContractLocation
+) -> list[ContractVocabulary]:
     """Return what is read of events or functions; those without a reading left are not."""
     found: list[ContractVocabulary] = []
     for name, rows in written.items():

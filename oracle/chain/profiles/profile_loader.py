@@ -14,7 +14,7 @@ from pathlib import Path
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.profiles.profile import DEFAULT_TOKEN, Contract, Literal, Profile, Token
 from oracle.chain.profiles.profile_compiler import Compiler
-from oracle.chain.profiles.profile_contracts import Place, contract_of
+from oracle.chain.profiles.profile_contracts import ContractLocation, contract_of
 from oracle.chain.profiles.profile_enums import enum_of
 from oracle.chain.profiles.toml_tables import Faults, Settings, Table
 from oracle.errors import InputError
@@ -83,7 +83,7 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
         if (enum := enum_of(f"enums.{name}", table, settings, faults)) is not None
     }
     compiler = Compiler(enums)
-    place = Place(path.parent, settings, compiler, faults)
+    place = ContractLocation(path.parent, settings, compiler, faults)
     contracts = {
         name: contract
         for name, table in faults.tables("contracts", written, least=1).items()

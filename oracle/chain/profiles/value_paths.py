@@ -7,13 +7,13 @@ from operator import itemgetter
 
 from oracle.chain.decode.abi import AbiSignature, Parameter
 from oracle.chain.decode.call_arguments import array_of
-from oracle.chain.decode.log_parts import Getter, Given
+from oracle.chain.decode.log_parts import Getter, TypedValue
 from oracle.chain.profiles.profile import AMOUNT, SENDER, Value
 
 # Behind the arguments of a call stand its sender, its value and its block.
 _OF_A_CALL = {
-    SENDER: Given.at(-3, "address"),
-    AMOUNT: Given.at(-2, "uint256"),
+    SENDER: TypedValue.at(-3, "address"),
+    AMOUNT: TypedValue.at(-2, "uint256"),
 }
 
 
@@ -22,10 +22,10 @@ class Inputs:
     """What there is to take of one event or function, and what reads it."""
 
     signature: AbiSignature
-    known: Mapping[str, Given]
+    known: Mapping[str, TypedValue]
     is_log: bool
 
-    def taken(self, value: Value) -> Given:
+    def taken(self, value: Value) -> TypedValue:
         """Return what a value takes.
 
         Raises:
@@ -34,9 +34,9 @@ class Inputs:
         found = [self.argument(path) for path in value.arguments]
         if not value.is_list:
             return found[0]
-        return Given(_listed(found), "", tuple(one.kind for one in found))
+        return TypedValue(_listed(found), "", tuple(one.kind for one in found))
 
-    def argument(self, path: str) -> Given:
+    def argument(self, path: str) -> TypedValue:
         """Return an argument, a member of a struct, or a place of an array of fixed length.
 
         Raises:
@@ -55,7 +55,7 @@ class Inputs:
             given, parameter = _inside(given, parameter, step)
         return given
 
-    def _of_the_call(self, path: str) -> Given:
+    def _of_the_call(self, path: str) -> TypedValue:
         if self.is_log:
             raise ValueError(f"there is no {path} beside an event, only beside a call")
         if path not in _OF_A_CALL:
@@ -68,7 +68,7 @@ def arguments_in(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(path.partition(".")[0] for path in paths)
 
 
-def _listed(found: Sequence[Given]) -> Getter:
+def _listed(found: Sequence[TypedValue]) -> Getter:
     places = [one.place for one in found if one.place is not None]
     if len(places) == len(found) > 1:
         return itemgetter(*places)
@@ -76,14 +76,14 @@ def _listed(found: Sequence[Given]) -> Getter:
     return lambda parts: tuple([read(parts) for read in reads])
 
 
-def _inside(given: Given, parameter: Parameter, step: str) -> tuple[Given, Parameter]:
+def _inside(given: TypedValue, parameter: Parameter, step: str) -> tuple[TypedValue, Parameter]:
     element, length = array_of(given.kind) or ("", None)
     if length is not None and step.isdecimal() and int(step) < length:
         inner = Parameter("", element, indexed=False, parts=parameter.parts)
-        return Given(given.then(itemgetter(int(step))), element), inner
+        return TypedValue(given.then(itemgetter(int(step))), element), inner
     for place, part in enumerate(() if element else parameter.parts):
         if part.name == step:
-            return Given(given.then(itemgetter(place)), part.kind), part
+            return TypedValue(given.then(itemgetter(place)), part.kind), part
     raise ValueError(f"there is no {step} in {given.shown}")
 
 

@@ -40,11 +40,11 @@ def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
         first.level,
         first.endpoint,
         tuple(chain.from_iterable(one.proven for one in windows)),
-        _said([one.said for one in windows if one.said is not None]),
+        _merge_decoded([one.said for one in windows if one.said is not None]),
     )
 
 
-def _said(parts: Sequence[Decoded]) -> Decoded:
+def _merge_decoded(parts: Sequence[Decoded]) -> Decoded:
     return Decoded(
         list(chain.from_iterable(part.events for part in parts)),
         list(chain.from_iterable(part.contract_events for part in parts)),

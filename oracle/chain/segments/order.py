@@ -56,7 +56,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
         return reader
 
 
-class Known(msgspec.Struct, frozen=True):
+class WriterState(msgspec.Struct, frozen=True):
     """What the writer knows when it gives an order.
 
     `checkpoints` are number, hash and source of blocks that every endpoint must show; `highest`
@@ -82,6 +82,6 @@ class SegmentOrder(msgspec.Struct, frozen=True):
     first: int
     last: int
     endpoint: str
-    known: Known
+    known: WriterState
     rate: float | None = None
     level: int | None = None

@@ -12,7 +12,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.limit_memory import tighten
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.segments.carried_metrics import take
-from oracle.chain.segments.order import Known, SegmentOrder, SegmentPlan
+from oracle.chain.segments.order import SegmentOrder, SegmentPlan, WriterState
 from oracle.chain.segments.segment import (
     Observed,
     RefusedSegmentError,
@@ -167,11 +167,11 @@ class SegmentOrdering:
         well = (one for one in asked if one.refusal() is None and one.is_usable())
         return next((one for one in well if self.task.endpoint in {None, one.name}), None)
 
-    def _known(self) -> Known:
+    def _known(self) -> WriterState:
         checkpoints = tuple(
             (one.number, str(one.hash), one.source) for one in self.endpoints.checkpoints
         )
-        return Known(
+        return WriterState(
             self.windows.facts(),
             checkpoints,
             {endpoint.name: endpoint.highest_block for endpoint in self.endpoints},

@@ -14,7 +14,7 @@ from typing_extensions import override
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.segments.carried_metrics import Counted, counted, since
-from oracle.chain.segments.order import Facts, Known, SegmentOrder, SegmentPlan
+from oracle.chain.segments.order import Facts, SegmentOrder, SegmentPlan, WriterState
 from oracle.chain.segments.segment import (
     Observed,
     RefusedSegmentError,
@@ -159,7 +159,7 @@ class Preparer:
             raise RefusedSegmentError("there is no block at any of its heights")
         return window
 
-    def _opened(self, known: Known) -> tuple[WindowSource, _WatchedPool]:
+    def _opened(self, known: WriterState) -> tuple[WindowSource, _WatchedPool]:
         """Return what reads, which believes what the writer does."""
         pool, windows = self._pool, self._windows
         if pool is None:

@@ -33,7 +33,7 @@ class FixtureExport:
     resumed_at: int | None
 
 
-class _Place(msgspec.Struct):
+class _ExportProgress(msgspec.Struct):
     """How much of the file beside is good, and for what it was made."""
 
     first: int
@@ -73,23 +73,27 @@ def record(
     return FixtureExport(path, blocks, place.lines, resumed_at)
 
 
-def _resumed(note: Path, part: Path, blocks: BlockRange) -> _Place | None:
+def _resumed(note: Path, part: Path, blocks: BlockRange) -> _ExportProgress | None:
     if not note.exists() or not part.exists():
         return None
-    place = msgspec.json.decode(note.read_bytes(), type=_Place)
+    place = msgspec.json.decode(note.read_bytes(), type=_ExportProgress)
     return place if (place.first, place.last) == (blocks.first, blocks.last) else None
 
 
-def _begun(chain: ChainSource, part: Path, note: Path, blocks: BlockRange) -> _Place:
+def _begun(chain: ChainSource, part: Path, note: Path, blocks: BlockRange) -> _ExportProgress:
     line = {"kind": "chain", "chainId": hex(chain.chain_id())}
-    place = _Place(blocks.first, blocks.last, blocks.first, 0, 0)
+    place = _ExportProgress(blocks.first, blocks.last, blocks.first, 0, 0)
     part.write_bytes(b"")
     _append(part, note, place, [line])
     return place
 
 
 def _written(
-    chain: ChainSource, part: Path, note: Path, place: _Place, progress: Callable[[int, int], None]
+    chain: ChainSource,
+    part: Path,
+    note: Path,
+    place: _ExportProgress,
+    progress: Callable[[int, int], None],
 ) -> None:
     os.truncate(part, place.size)
     while place.next <= place.last:
@@ -104,7 +108,9 @@ def _written(
         progress(reached, place.last)
 
 
-def _append(part: Path, note: Path, place: _Place, lines: Iterable[Mapping[str, Any]]) -> None:
+def _append(
+    part: Path, note: Path, place: _ExportProgress, lines: Iterable[Mapping[str, Any]]
+) -> None:
     """Write lines to the disk, and then that they are good."""
     text = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
     with part.open("a", encoding="utf-8") as file:

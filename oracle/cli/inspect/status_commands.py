@@ -51,7 +51,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     since = time.monotonic()
     with open_folded(config) as app:
         seen, account_balance = overview(app.store, worker), _balance_of_dispatcher(app)
-        looked = _look_at_chain(app, seen.folded)
+        looked = _read_chain_view(app, seen.folded)
         if looked.head is not None:
             seen = with_refused(app, seen)
         is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
@@ -107,7 +107,7 @@ def _progress(
     return progress(app.store, seen.folded, since, looked.head.number, time.sleep)
 
 
-def _look_at_chain(app: App, folded: BlockRef | None) -> ChainView:
+def _read_chain_view(app: App, folded: BlockRef | None) -> ChainView:
     number = None if folded is None else folded.number
     with app.fresh_endpoints() as endpoints:
         return ask_chain(endpoints, app.config.oracle.address, number)

@@ -32,7 +32,7 @@ from oracle.txmgr.context import StepResult
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _CancelTargets:
     """What there is to cancel: `waiting` are the numbers of calls that were not sent."""
 
     waiting: tuple[int, ...]
@@ -86,13 +86,13 @@ def cancel(
     _tell({**answer, "dry_run": dry_run}, as_json=as_json)
 
 
-def _found(app: App, node: Address) -> _Found:
+def _found(app: App, node: Address) -> _CancelTargets:
     publisher = app.publisher
     with app.store.reading() as uow:
         kick, waiting = kick_of(uow, node), list[Intent]()
         if publisher.has_payer:
             waiting = unsent(uow, Account(app.config.chain.id, publisher.sender), node)
-    return _Found(tuple(intent.id for intent in waiting), kick)
+    return _CancelTargets(tuple(intent.id for intent in waiting), kick)
 
 
 def _tell(answer: dict[str, object], *, as_json: bool) -> None:

@@ -28,7 +28,7 @@ from oracle.store.outbox.records import Account
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.rebuild_from_chain import (
     RecoveryFindings,
-    look,
+    compare_with_chain,
     rebuild_outbox as write_down,
 )
 
@@ -68,7 +68,7 @@ def rebuild(
     if not from_chain:
         raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
     confirm_action("counting nonces anew for good", yes=yes, dry_run=dry_run)
-    manner = _Manner(dry_run=dry_run, is_embargoed=as_json)
+    manner = _RebuildFlags(dry_run=dry_run, is_embargoed=as_json)
     with open_app(config) as app:
         if not dry_run:
             with command_lease(app, _COMMAND) as epoch:
@@ -104,14 +104,14 @@ def _owners(app: App, epoch: int) -> Iterator[_Owner]:
         raise InputError("[keys] names no key that sends or signs: there is nothing to rebuild")
 
 
-class _Manner(NamedTuple):
+class _RebuildFlags(NamedTuple):
     """Whether anything is written, and whether people are told."""
 
     dry_run: bool
     is_embargoed: bool
 
 
-def _rebuilt(owner: _Owner, blocks: int, manner: _Manner) -> dict[str, object]:
+def _rebuilt(owner: _Owner, blocks: int, manner: _RebuildFlags) -> dict[str, object]:
     dry_run, (context, quorum) = manner.dry_run, owner
     if not context.publisher.has_payer:
         signing = None if quorum is None else signing_of(quorum)
@@ -120,7 +120,7 @@ def _rebuilt(owner: _Owner, blocks: int, manner: _Manner) -> dict[str, object]:
         if not manner.is_embargoed:
             _show_signing(signing, dry_run=dry_run)
         return {"address": None, "dry_run": dry_run, **_signing_answer(signing)}
-    found = look(context, blocks)
+    found = compare_with_chain(context, blocks)
     is_lost = quorum is not None and found.may_have_lost_more
     signing = signing_of(quorum) if quorum is not None and is_lost else None
     if not found.is_nothing and not dry_run:

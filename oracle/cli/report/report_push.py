@@ -26,7 +26,7 @@ from oracle.domain.reports.round_schedule import Cut
 from oracle.errors import InputError, TransientError
 from oracle.reporting.landing import is_awaiting_finality
 from oracle.reporting.readiness import MISSED, why_missed
-from oracle.reporting.report_planner import cuts_now, plan_push, turn_now
+from oracle.reporting.report_planner import cuts_now, plan_push, scheduled_cut_now
 from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import hold_reason
 from oracle.store.database import UnitOfWork
@@ -111,7 +111,7 @@ def _turn(app: App) -> Report:
     contract_status = app.contract.contract_status()
     with app.store.reading() as uow:
         cuts = cuts_now(uow, app.report_settings)
-        found = turn_now(uow, app.report_settings, cuts, contract_status)
+        found = scheduled_cut_now(uow, app.report_settings, cuts, contract_status)
         due = [
             one.cut
             for one in cuts

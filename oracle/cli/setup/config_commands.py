@@ -91,7 +91,7 @@ def check(
             if app.config.oracle.address is not None and "chain" in found.facts:
                 _try_contract(app, found)
         found.attempt("cost", lambda: _cost(app))
-        _look_at_work(app, found)
+        _add_work_costs(app, found)
     if as_json:
         print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
     else:
@@ -103,7 +103,7 @@ def check(
         raise TransientError(line) if found.may_pass else InputError(line)
 
 
-def _look_at_work(app: App, found: _Findings) -> None:
+def _add_work_costs(app: App, found: _Findings) -> None:
     """Look at what reports and starts of tasks cost."""
     if app.config.oracle.address is not None:
         found.attempt("new nodes", lambda: _registrations(app, found))

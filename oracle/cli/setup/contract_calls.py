@@ -27,7 +27,7 @@ from oracle.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class _Act:
+class _ContractFunction:
     """A function of the contract, who may call it, and how its arguments are written."""
 
     function: str
@@ -36,17 +36,19 @@ class _Act:
     shown: str = ""
 
 
-_ACTS: Mapping[str, _Act] = {
-    "pause": _Act("pauseFor", "pauser", (number_in,), "SECONDS"),
-    "pause-kicks": _Act("pauseKicks", "pauser"),
-    "cancel-kick": _Act("cancelKick", "vetoer", (address_in, word_in), "NODE WHY"),
-    "drop-signer": _Act("dropSigner", "pauser", (address_in,), "SIGNER"),
-    "set-signers": _Act("setSigners", "admin", (addresses_in, number_in), "SIGNER,… QUORUM"),
-    "set-rules": _Act("setRules", "admin", (hash_in,), "RULES_HASH"),
-    "set-target": _Act("setTarget", "admin", (address_in,), "TARGET"),
-    "readmit": _Act("readmit", "admin", (address_in,), "NODE"),
-    "resume": _Act("resume", "admin"),
-    "resume-kicks": _Act("resumeKicks", "admin"),
+_ACTS: Mapping[str, _ContractFunction] = {
+    "pause": _ContractFunction("pauseFor", "pauser", (number_in,), "SECONDS"),
+    "pause-kicks": _ContractFunction("pauseKicks", "pauser"),
+    "cancel-kick": _ContractFunction("cancelKick", "vetoer", (address_in, word_in), "NODE WHY"),
+    "drop-signer": _ContractFunction("dropSigner", "pauser", (address_in,), "SIGNER"),
+    "set-signers": _ContractFunction(
+        "setSigners", "admin", (addresses_in, number_in), "SIGNER,… QUORUM"
+    ),
+    "set-rules": _ContractFunction("setRules", "admin", (hash_in,), "RULES_HASH"),
+    "set-target": _ContractFunction("setTarget", "admin", (address_in,), "TARGET"),
+    "readmit": _ContractFunction("readmit", "admin", (address_in,), "NODE"),
+    "resume": _ContractFunction("resume", "admin"),
+    "resume-kicks": _ContractFunction("resumeKicks", "admin"),
 }
 
 
@@ -100,7 +102,7 @@ def calldata(
     tell(answer, as_json=as_json)
 
 
-def _written(name: str, act: _Act, arguments: Sequence[str]) -> str:
+def _written(name: str, act: _ContractFunction, arguments: Sequence[str]) -> str:
     if len(arguments) != len(act.reads):
         raise InputError(f"{name}: must be told {act.shown or 'nothing'}")
     values = [read(one) for read, one in zip(act.reads, arguments, strict=True)]

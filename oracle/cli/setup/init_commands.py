@@ -92,7 +92,7 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
         oracle=_oracle(oracle, yes=yes),
         database=database,
     )
-    found = _found(said, start_block)
+    found = _inspect_network(said, start_block)
     text = config_text(said, found)
     if dry_run:
         typer.echo(text, nl=False)
@@ -139,7 +139,7 @@ def _oracle(written: str | None, *, yes: bool) -> Address | None:
     return address_in(said) if said else None
 
 
-def _found(said: NetworkAnswers, start_block: int | None) -> NetworkFindings:
+def _inspect_network(said: NetworkAnswers, start_block: int | None) -> NetworkFindings:
     """Look at the chain: its rate, the first contract's block, and what each endpoint can."""
     rate = _rate(said.endpoints)
     _tell(f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block")

@@ -19,8 +19,8 @@ from oracle.signing.key_locations import (
     KeyPlace,
     KmsKey,
     RemoteKey,
+    SignerConnection,
     VariableKey,
-    Wire,
 )
 
 Role = Literal["signer", "transmitter", "dispatcher"]
@@ -149,8 +149,8 @@ class KeysSection(Section):
     def _of(self, role: Role, what: str) -> _Written:
         return getattr(self, f"{role}_{what}")
 
-    def _wire(self) -> Wire:
-        return Wire(
+    def _wire(self) -> SignerConnection:
+        return SignerConnection(
             certificate=self.remote_certificate,
             certificate_key=self.remote_certificate_key,
             ca_file=self.remote_ca_file,

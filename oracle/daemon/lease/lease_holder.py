@@ -35,14 +35,14 @@ class Fate(Enum):
 def holder_name(command: str) -> str:
     """Name this process for whoever finds the lease taken: `run on host, process 123 (…)`."""
     name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
-    place, seen = _place(), _seen(os.getpid())
+    place, seen = _process_namespace(), _process_state(os.getpid())
     return name if place is None or seen is None else f"{name} (begun {seen[1]} at {place})"
 
 
 def fate_of(holder: str | None) -> Fate:
     """Tell what became of the process that was named so; where there is a doubt, UNKNOWN."""
     mark = None if holder is None else _MARK.search(holder)
-    if mark is None or mark[3] != _place():
+    if mark is None or mark[3] != _process_namespace():
         return Fate.UNKNOWN
     number, begun = int(mark[1]), int(mark[2])
     try:
@@ -53,7 +53,7 @@ def fate_of(holder: str | None) -> Fate:
     except PermissionError:
         # It is somebody else's: /proc may tell.
         pass
-    seen = _seen(number)
+    seen = _process_state(number)
     if seen is None:
         return Fate.UNKNOWN
     state, began = seen
@@ -62,7 +62,7 @@ def fate_of(holder: str | None) -> Fate:
     return Fate.GONE if state in _DEAD and _is_alone(number) else Fate.LIVES
 
 
-def _place() -> str | None:
+def _process_namespace() -> str | None:
     """Return a digest of where our numbers of processes, and our ticks, mean what they mean."""
     try:
         if str((_PROC / "self").readlink()) != str(os.getpid()):
@@ -78,7 +78,7 @@ def _place() -> str | None:
     return sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
 
 
-def _seen(number: int) -> tuple[str, int] | None:
+def _process_state(number: int) -> tuple[str, int] | None:
     """Return the state of a process and when it began; None: it cannot be seen."""
     try:
         # Its name stands in brackets, and may hold anything.

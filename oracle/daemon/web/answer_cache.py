@@ -34,7 +34,7 @@ _LEAST_COMPRESSED = 1_000
 _GZIP_LEVEL = 5
 
 
-class Made(NamedTuple):
+class CachedResponse(NamedTuple):
     """A response, and when it holds: as of this block, while this is played."""
 
     response: Response
@@ -75,7 +75,7 @@ class AnswerCache:
         self._by_question: OrderedDict[str, _Kept] = OrderedDict()
 
     def answer(
-        self, request: Request, make: Callable[[], Made], flights: "Flights"
+        self, request: Request, make: Callable[[], CachedResponse], flights: "Flights"
     ) -> Response | None:
         """Return what is kept for the question of a GET, or what `make` makes; 304: it is known.
 
@@ -103,7 +103,7 @@ class AnswerCache:
         return None if kept is None else _sent(kept, Request(scope))
 
     def once(
-        self, request: Request, make: Callable[[], Made], flights: "Flights"
+        self, request: Request, make: Callable[[], CachedResponse], flights: "Flights"
     ) -> Response | None:
         """Return what `make` makes for a POST: what is asked stands in its body, nobody shares it.
 
@@ -113,7 +113,7 @@ class AnswerCache:
         made = flights.fly(question, lambda: _packed(make(), 0.0))
         return _sent(made, request) if isinstance(made, _Kept) else made
 
-    def _made_anew(self, question: str, made: Made) -> "_Kept | Response":
+    def _made_anew(self, question: str, made: CachedResponse) -> "_Kept | Response":
         if made.response.status_code != HTTPStatus.OK:
             return made.response
         fresh_until = self._clock() + _HISTORY_KEPT_SECONDS if is_history(made.as_of) else 0.0
@@ -176,7 +176,7 @@ def _question(scope: Scope) -> str:
     return f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
 
 
-def _packed(made: Made, fresh_until: float) -> _Kept:
+def _packed(made: CachedResponse, fresh_until: float) -> _Kept:
     plain = bytes(made.response.body)
     is_long = len(plain) >= _LEAST_COMPRESSED
     packed = gzip.compress(plain, _GZIP_LEVEL, mtime=0) if is_long else None

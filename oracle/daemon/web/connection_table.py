@@ -14,7 +14,7 @@ T = TypeVar("T")
 Surplus = Literal["address", "total"]
 
 
-class _Place(NamedTuple):
+class _OpenConnection(NamedTuple):
     network: str
     since: float
 
@@ -26,7 +26,7 @@ class ConnectionTable(Generic[T]):
         """At least one of each."""
         self._most = most
         self._most_per_address = most_per_address
-        self._all: dict[T, _Place] = {}
+        self._all: dict[T, _OpenConnection] = {}
         self._of: dict[str, dict[T, None]] = {}
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class ConnectionTable(Generic[T]):
         gone = self._surplus(network)
         if gone is not None:
             self.remove(gone[0])
-        self._all[one] = _Place(network, now)
+        self._all[one] = _OpenConnection(network, now)
         self._of.setdefault(network, {})[one] = None
         return gone
 

@@ -57,7 +57,7 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
         InputError: the first thing wrong, with its line and field; no event at all.
     """
     events: list[DomainEvent] = []
-    seen = _Seen({}, {})
+    seen = _LineIndex({}, {})
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -105,7 +105,7 @@ def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
     return event.at > last.at
 
 
-class _Seen(NamedTuple):
+class _LineIndex(NamedTuple):
     """On which line each position stood, and each block's time."""
 
     positions: dict[Position, int]

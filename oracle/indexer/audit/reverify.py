@@ -63,7 +63,7 @@ class Verified:
 
 
 @dataclass(slots=True)
-class _Place:
+class _RunProgress:
     """How far a run has come, as it stands in the database between two chunks."""
 
     next: int
@@ -129,18 +129,18 @@ class _Run:
         blocks, level = self.asked.blocks, self.asked.level.value
         return f"verify {blocks.first} {blocks.last} {level} {self.asked.endpoint or ''}"
 
-    def resumed(self) -> tuple[_Place, int | None]:
+    def resumed(self) -> tuple[_RunProgress, int | None]:
         """Return where to begin, and whether that is in the middle."""
         first = self.asked.blocks.first
         with self.store.reading() as uow:
             _cursor_over(uow, self.asked.blocks)
             left = None if self.manner.dry_run else uow.bookmarks.get(self._key)
         if left is None:
-            return _Place(first), None
-        place = msgspec.json.decode(left, type=_Place)
+            return _RunProgress(first), None
+        place = msgspec.json.decode(left, type=_RunProgress)
         return place, place.next
 
-    def windows(self, place: _Place) -> Iterator[BlockWindow]:
+    def windows(self, place: _RunProgress) -> Iterator[BlockWindow]:
         """Yield the windows that are left, each asked for when the one before is noted."""
         last = self.asked.blocks.last
         while place.next <= last:
@@ -149,7 +149,7 @@ class _Run:
             self.manner.keep_lease()
             self.manner.progress(place.next - 1, last)
 
-    def note(self, window: BlockWindow, place: _Place) -> None:
+    def note(self, window: BlockWindow, place: _RunProgress) -> None:
         """Compare one window, and write down what came of it."""
         with self._transaction() as uow:
             difference = self._compared(uow, window)
@@ -160,7 +160,7 @@ class _Run:
                 self._raise(uow, window)
             uow.bookmarks.set(self._key, msgspec.json.encode(place).decode())
 
-    def looked_again(self, place: _Place) -> tuple[RowDiff, list[BlockWindow]]:
+    def looked_again(self, place: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
         """Read again what was unequal: what is equal now was a passing fault."""
         found, seen = RowDiff(), []
         for first, last in place.unequal:

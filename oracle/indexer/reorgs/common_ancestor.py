@@ -13,7 +13,7 @@ from oracle.errors import InputError
 from oracle.store.database import Store, UnitOfWork
 
 
-class _Known(NamedTuple):
+class _StoredBlock(NamedTuple):
     """A block of ours."""
 
     number: int
@@ -65,24 +65,24 @@ def _shown(chain: ChainReader, number: int) -> Hash | None:
     return None if block is None else block.hash
 
 
-def _at_or_above(uow: UnitOfWork, number: int) -> _Known | None:
+def _at_or_above(uow: UnitOfWork, number: int) -> _StoredBlock | None:
     """Return the lowest block of ours from `number` on whose hash we know."""
     cursor, headers = uow.cursor.get(), uow.blocks.lowest_from(number)
-    found = [] if headers is None else [_Known(headers.number, headers.hash)]
+    found = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
     if cursor is not None:
-        found.append(_Known(cursor.number, cursor.hash))
+        found.append(_StoredBlock(cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
             # It may stand above the cursor, in history.
-            found.append(_Known(cursor.final_number, cursor.final_hash))
+            found.append(_StoredBlock(cursor.final_number, cursor.final_hash))
     rows = uow.logs.lowest_hash(number), uow.calls.lowest_hash(number)
-    found += [_Known(*row) for row in rows if row is not None]
+    found += [_StoredBlock(*row) for row in rows if row is not None]
     return min((one for one in found if one.number >= number), default=None)
 
 
-def _at_or_below(uow: UnitOfWork, number: int) -> _Known | None:
+def _at_or_below(uow: UnitOfWork, number: int) -> _StoredBlock | None:
     """Return the highest block of ours up to `number` whose hash we know."""
     headers = uow.blocks.highest_to(number)
-    found = [] if headers is None else [_Known(headers.number, headers.hash)]
+    found = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
     rows = uow.logs.highest_hash(number), uow.calls.highest_hash(number)
-    found += [_Known(*row) for row in rows if row is not None]
+    found += [_StoredBlock(*row) for row in rows if row is not None]
     return max(found, default=None)

@@ -109,7 +109,7 @@ def accuse_final(
     return _close(fork_context.store, cursor, accused, judged)
 
 
-def look_for_proof(fork_context: ForkContext, now: int) -> HaltChanged | None:
+def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     """Clear the halt where two endpoints show our final block again, and none another one.
 
     Where there is only one at all, it has to show it as often as it had to deny it. `now`: of the

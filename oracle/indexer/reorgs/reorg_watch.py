@@ -11,7 +11,7 @@ from oracle.indexer.reorgs.finality_halt import (
     FINALITY_VIOLATION,
     HaltChanged,
     compare_final,
-    look_for_proof,
+    recheck_halt,
 )
 from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch
 from oracle.indexer.reorgs.reorg import Rewound, rewind_if_forked
@@ -41,7 +41,7 @@ def check_for_reorg(
     with fork_context.store.reading() as uow:
         cursor, closed = uow.cursor.get(), uow.halts.closed(FINALITY_VIOLATION)
     if closed is not None:
-        return IngestPaused(look_for_proof(fork_context, heads.latest.time))
+        return IngestPaused(recheck_halt(fork_context, heads.latest.time))
     if cursor is None:
         return None
     fork_watch = fork_context.fork_watch

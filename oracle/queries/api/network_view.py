@@ -5,7 +5,7 @@ from pydantic import Field
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.queries.answers import Answer, ApiModel, FractionText
 from oracle.queries.api.node_order import NODE_STATES, NodeState
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 
 _BINS = 20
 _QUARTERS = 4
@@ -61,7 +61,7 @@ class NetworkAnswer(Answer):
     waiting: list[Waiting] = Field(description="What waits for a person; empty: nothing.")
 
 
-def network(look: ApiLook, span: str = "24h") -> NetworkAnswer:
+def network(look: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
     """Return the totals; `span`: one of `SPAN_SECONDS`."""
     ranking, uow, identity = look.ranking(), look.uow, look.uow.identity.get()
     scores = sorted(
@@ -109,7 +109,7 @@ def _quartiles(scores: list[int]) -> list[str]:
     return [decimal_text(scores[last * part // _QUARTERS]) for part in range(_QUARTERS + 1)]
 
 
-def _activity(look: ApiLook, span: str) -> list[ActivityBucket]:
+def _activity(look: ApiSnapshot, span: str) -> list[ActivityBucket]:
     many, seconds = _BUCKETS[span], SPAN_SECONDS[span]
     width, start = seconds // many, look.cursor.time - seconds + 1
     last = look.cursor.number
@@ -123,7 +123,7 @@ def _activity(look: ApiLook, span: str) -> list[ActivityBucket]:
     ]
 
 
-def _last_round(look: ApiLook) -> LastRound | None:
+def _last_round(look: ApiSnapshot) -> LastRound | None:
     newest = look.uow.rounds.accepted(1)
     if not newest:
         return None

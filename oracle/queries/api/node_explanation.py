@@ -13,7 +13,7 @@ from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import InputError
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import (
-    ApiLook,
+    ApiSnapshot,
     ApiSource,
     NotKnownError,
     QuestionError,
@@ -54,7 +54,7 @@ def explained(source: ApiSource, address: Address, block: BlockRef) -> Explanati
         raise NotKnownError(str(error)) from error
 
 
-def _block(look: ApiLook, at: int | None) -> BlockRef:
+def _block(look: ApiSnapshot, at: int | None) -> BlockRef:
     """Return the block asked for, from its header or from a log in it."""
     cursor = look.cursor
     if at is None or at == cursor.number:

@@ -24,7 +24,7 @@ from oracle.queries.api.history_course import (
     thinned,
     why_inexact,
 )
-from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.store.database import UnitOfWork
 
 MOST_POINTS = 2_000
@@ -84,7 +84,7 @@ class HistoryQuery:
     points: int = MOST_POINTS
 
 
-def node_history(look: ApiLook, address: Address, asked: HistoryQuery) -> NodeHistory:
+def node_history(look: ApiSnapshot, address: Address, asked: HistoryQuery) -> NodeHistory:
     """Return the course of a node that is known.
 
     Raises:

@@ -21,7 +21,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state.node import Node
 from oracle.queries.answers import AddressText, Answer, ApiModel, FractionText
 from oracle.queries.api.node_order import NodeRanking, NodeSort, NodeState, SortKey
-from oracle.queries.api.source import AmbiguousError, ApiLook, NotKnownError, QuestionError
+from oracle.queries.api.source import AmbiguousError, ApiSnapshot, NotKnownError, QuestionError
 
 MOST_ROWS = 200
 # Lanes count in steps of a ten thousandth.
@@ -92,7 +92,7 @@ class NodeListQuery:
         return self.state is None or ranking.state_of(node) == self.state
 
 
-def nodes(look: ApiLook, asked: NodeListQuery) -> NodePage:
+def nodes(look: ApiSnapshot, asked: NodeListQuery) -> NodePage:
     """Return one page. Raises QuestionError: the cursor is none of ours."""
     ranking = look.ranking()
     epoch, start = (None, None) if asked.cursor is None else _opened(asked)
@@ -110,7 +110,7 @@ def nodes(look: ApiLook, asked: NodeListQuery) -> NodePage:
     )
 
 
-def entries(look: ApiLook, rows: list[Node]) -> list[NodeEntry]:
+def entries(look: ApiSnapshot, rows: list[Node]) -> list[NodeEntry]:
     """Return some nodes as rows, in the order given."""
     rules, time = look.source.archive.rules, look.cursor.time
     ranking, rounds = look.ranking(), look.uow.rounds.about([node.address for node in rows])
@@ -136,7 +136,7 @@ def entries(look: ApiLook, rows: list[Node]) -> list[NodeEntry]:
     ]
 
 
-def named(look: ApiLook, prefix: str) -> Node:
+def named(look: ApiSnapshot, prefix: str) -> Node:
     """Return the node that an address, or the beginning of one, stands for.
 
     Raises:

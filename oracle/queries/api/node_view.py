@@ -32,7 +32,7 @@ from oracle.queries.api.node_list import (
     fraction_of_lane,
     fraction_or_none,
 )
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 
 
 class OnChainScore(ApiModel):
@@ -113,7 +113,7 @@ class NodeView(Answer):
     lift: NodeLift = Field(description="What would change its standing, played by the fold.")
 
 
-def node_view(look: ApiLook, node: Node) -> NodeView:
+def node_view(look: ApiSnapshot, node: Node) -> NodeView:
     """Return everything of a node that one page shows."""
     rules, time = look.source.archive.rules, look.cursor.time
     ranking = look.ranking()
@@ -138,7 +138,7 @@ def node_view(look: ApiLook, node: Node) -> NodeView:
     )
 
 
-def _kickout(look: ApiLook, node: Node, rules: Rules) -> KickoutProgress:
+def _kickout(look: ApiSnapshot, node: Node, rules: Rules) -> KickoutProgress:
     kicks = look.uow.rounds.about([node.address]).kicks.values()
     found = next(iter(kicks), None)
     since, scores, mean = node.kickout_due_since, len(node.pool), None
@@ -160,7 +160,7 @@ def _kickout(look: ApiLook, node: Node, rules: Rules) -> KickoutProgress:
     )
 
 
-def _factors(look: ApiLook, node: Node, rules: Rules) -> NodeFactors | None:
+def _factors(look: ApiSnapshot, node: Node, rules: Rules) -> NodeFactors | None:
     found = factors_of(node, look.cursor.time, rules, look.ranking().peers)
     if found is None or rules.legacy is None:
         return None
@@ -187,7 +187,7 @@ def proposal(kick: Kick) -> ProposedKickout:
     )
 
 
-def _on_chain(look: ApiLook, node: Node) -> OnChainScore | None:
+def _on_chain(look: ApiSnapshot, node: Node) -> OnChainScore | None:
     rounds = look.uow.rounds.about([node.address])
     index = rounds.index_by_node.get(node.address)
     if index is None:
@@ -206,7 +206,7 @@ def _on_chain(look: ApiLook, node: Node) -> OnChainScore | None:
     )
 
 
-def _earned(look: ApiLook, node: Node) -> Earned:
+def _earned(look: ApiSnapshot, node: Node) -> Earned:
     results = look.uow.results.of_node(node.address, look.source.archive.rules.pool_size)
     tasks = look.uow.tasks.named({member.task for one in results for member in one.members})
     shares = [share for one in results for share in _shares(one, node, tasks)]

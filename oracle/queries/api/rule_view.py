@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from oracle.queries.answers import Answer, ApiModel
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import changes_in, published_rules, systems
 from oracle.systems.rule_overrides import MEANINGS
@@ -28,7 +28,7 @@ class RulesAnswer(Answer):
     rules: list[RuleEntry]
 
 
-def rules_view(look: ApiLook) -> RulesAnswer:
+def rules_view(look: ApiSnapshot) -> RulesAnswer:
     """Return every number of the rules in force."""
     rules = look.source.archive.rules
     known = published_rules(rules.name)
@@ -50,6 +50,6 @@ def rules_view(look: ApiLook) -> RulesAnswer:
     )
 
 
-def changed_numbers(look: ApiLook) -> dict[str, str]:
+def changed_numbers(look: ApiSnapshot) -> dict[str, str]:
     """Return the numbers that are not as published."""
     return changes_in(look.source.archive.rules)

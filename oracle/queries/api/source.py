@@ -65,7 +65,7 @@ class ApiSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiLook:
+class ApiSnapshot:
     """One snapshot of the database; everything of one answer is read in it."""
 
     source: ApiSource
@@ -106,7 +106,7 @@ def _place(at: Position, transaction: Hash | None) -> LogPlace:
 
 
 @contextmanager
-def looking(source: ApiSource) -> Iterator[ApiLook]:
+def looking(source: ApiSource) -> Iterator[ApiSnapshot]:
     """Open one snapshot; keep it short, a reader holds up SQLite's checkpoints.
 
     Raises:
@@ -118,7 +118,7 @@ def looking(source: ApiSource) -> Iterator[ApiLook]:
         if cursor is None:
             raise TransientError("nothing is indexed yet")
         refuse_other_rules(uow, source.archive.rules)
-        yield ApiLook(source, uow, cursor, _as_of(source, uow, cursor))
+        yield ApiSnapshot(source, uow, cursor, _as_of(source, uow, cursor))
 
 
 def _as_of(source: ApiSource, uow: UnitOfWork, cursor: Cursor) -> AsOf:

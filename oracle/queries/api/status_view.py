@@ -12,7 +12,7 @@ from pydantic import Field
 from oracle import __version__
 from oracle.domain.health import Severity
 from oracle.queries.answers import Answer, ApiModel, HashText
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 
 Word = Literal["well", "attention", "down"]
 _WORDS: Mapping[Severity, Word] = {
@@ -58,7 +58,7 @@ class StatusAnswer(Answer):
     last_reorg: ReorgEntry | None
 
 
-def status_view(look: ApiLook) -> StatusAnswer:
+def status_view(look: ApiSnapshot) -> StatusAnswer:
     """Return the health as far as the database tells it."""
     uow, identity = look.uow, look.uow.identity.get()
     health = look.health()
@@ -89,7 +89,7 @@ def status_view(look: ApiLook) -> StatusAnswer:
     )
 
 
-def _last_reorg(look: ApiLook) -> ReorgEntry | None:
+def _last_reorg(look: ApiSnapshot) -> ReorgEntry | None:
     for one in look.uow.reorgs.newest(1):
         return ReorgEntry(
             ancestor=one.ancestor,

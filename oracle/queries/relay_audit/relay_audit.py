@@ -85,7 +85,7 @@ class RelayAudit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _PollComparison:
     """A poll, the one before it, and what follows from the rows that were there."""
 
     before: Poll | None
@@ -121,7 +121,7 @@ def audited(watch: RelayWatch) -> RelayAudit:
     looks = []
     for before, poll in zip([None, *watch.polls], watch.polls, strict=False):
         known = [row for row in rows if row.id <= poll.after]
-        looks.append(_Look(before, poll, compute_figures_from_rows(known, watch.times)))
+        looks.append(_PollComparison(before, poll, compute_figures_from_rows(known, watch.times)))
     own = looks[-1].own
     judged = [_judged(own.nodes[address], looks) for address in sorted(own.nodes)]
     starts = sum(row.kind == "TaskStarted" for row in rows)
@@ -134,17 +134,17 @@ def audited(watch: RelayWatch) -> RelayAudit:
 _Judged = tuple[NodeAudit, OwnNode]
 
 
-def _judged(node: OwnNode, looks: Sequence[_Look]) -> _Judged:
+def _judged(node: OwnNode, looks: Sequence[_PollComparison]) -> _Judged:
     """Judge a node by its polls, two by two; one by one where it worked between all of them."""
-    found = _by(_Look.by_two, node, looks) or _by(_Look.by_one, node, looks)
+    found = _by(_PollComparison.by_two, node, looks) or _by(_PollComparison.by_one, node, looks)
     verdict, decided = found or (_beginning(node), node)
     return _with_kicks(verdict, node, looks[-1].own), decided
 
 
 def _by(
-    taken_apart: Callable[[_Look, OwnNode], Separated | None],
+    taken_apart: Callable[[_PollComparison, OwnNode], Separated | None],
     node: OwnNode,
-    looks: Sequence[_Look],
+    looks: Sequence[_PollComparison],
 ) -> _Judged | None:
     """Return what polls in turn say; the first at which the node differs decides."""
     agreed, found = 0, None
@@ -179,7 +179,7 @@ def _beginning(node: OwnNode) -> NodeAudit:
     )
 
 
-def _compared(node: OwnNode, told: Separated, look: _Look, agreed: int) -> NodeAudit:
+def _compared(node: OwnNode, told: Separated, look: _PollComparison, agreed: int) -> NodeAudit:
     now = look.poll.relay_now
     health = node.health_at(now) if node.has_known_times else None
     line = replace(

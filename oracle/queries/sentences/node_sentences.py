@@ -18,7 +18,7 @@ from oracle.queries.text.human_numbers import (
     listed,
     moment,
     ordinal,
-    place,
+    rank_text,
     span,
     two_digits,
 )
@@ -149,7 +149,9 @@ def short_reason(told: NodeCauses) -> str:
     rank, many = _commonest(told)
     if not many:
         return "no score yet"
-    return f"{'no right answer' if rank is None else place(rank)} in {many} of {len(told.ranks)}"
+    return (
+        f"{'no right answer' if rank is None else rank_text(rank)} in {many} of {len(told.ranks)}"
+    )
 
 
 def _of_factors(told: NodeStanding, found: Factors) -> str:
@@ -249,7 +251,7 @@ def _ranks_headline(told: NodeStanding) -> str:
         return "No task was scored yet, so it counts as an average node."
     if rank is None or 2 * many <= len(told.ranks):
         return f"Of {_last(told)} it {_by_rank(told)}."
-    word = capital(place(rank)) + _of_size(told)
+    word = capital(rank_text(rank)) + _of_size(told)
     if many == len(told.ranks):
         return f"{word} in {'' if many == 1 else 'all of '}{_last(told)}."
     silent = told.ranks.count(None)
@@ -260,7 +262,7 @@ def _ranks_headline(told: NodeStanding) -> str:
 def _by_rank(told: NodeStanding) -> str:
     found = Counter(told.ranks)
     ranked = sorted(rank for rank in found if rank is not None)
-    parts = [f"{place(rank)} in {in_words(found[rank])}" for rank in ranked]
+    parts = [f"{rank_text(rank)} in {in_words(found[rank])}" for rank in ranked]
     if parts:
         parts[0] = f"was {parts[0]}"
     if found[None]:

@@ -16,7 +16,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.state.node import Node
 from oracle.queries.api.node_view import NodeView
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.sentences.node_sentences import NodeCauses, NodeStanding
 
 # The newest changes: a sentence speaks of the last two hours.
@@ -30,7 +30,7 @@ class NodeScores(NamedTuple):
     scores: list[ScoreEntry]
 
 
-def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
+def standing_of(look: ApiSnapshot, node: Node, told: NodeView) -> NodeScores:
     """Return what the sentences about a node are made of, as of the cursor."""
     scores = _scores(look, node)
     causes = _causes(look, node, scores)
@@ -57,17 +57,17 @@ def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
     return NodeScores(standing, scores)
 
 
-def causes_of(look: ApiLook, node: Node) -> NodeCauses:
+def causes_of(look: ApiSnapshot, node: Node) -> NodeCauses:
     """Return why a node's score is as it is, as of the cursor; much less work than a standing."""
     return _causes(look, node, _scores(look, node))
 
 
-def _scores(look: ApiLook, node: Node) -> list[ScoreEntry]:
+def _scores(look: ApiSnapshot, node: Node) -> list[ScoreEntry]:
     counted = count_scores(node, look.cursor.time, look.source.archive.rules)
     return look.uow.scores.of_node_at(node.address, look.cursor.number, counted)
 
 
-def _causes(look: ApiLook, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
+def _causes(look: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
     rules, time = look.source.archive.rules, look.cursor.time
     changes = look.uow.reliability.of_node(node.address, _CHANGES)
     is_out = is_excluded(node, time, rules)
@@ -85,7 +85,7 @@ def _causes(look: ApiLook, node: Node, scores: Sequence[ScoreEntry]) -> NodeCaus
     )
 
 
-def _group_size(look: ApiLook, scores: list[ScoreEntry]) -> int | None:
+def _group_size(look: ApiSnapshot, scores: list[ScoreEntry]) -> int | None:
     results = look.uow.results.closed_at([entry.at for entry in scores])
     sizes = {len(result.members) for result in results}
     return sizes.pop() if len(sizes) == 1 else None

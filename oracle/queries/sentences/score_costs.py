@@ -10,7 +10,7 @@ from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.scoring.node_scores import factors_of, long_term, qos_at, reliability_at
 from oracle.queries.explain import Explanation
 from oracle.queries.sentences.node_sentences import NodeStanding, of_timeouts
-from oracle.queries.text.human_numbers import in_words, place, two_digits
+from oracle.queries.text.human_numbers import in_words, rank_text, two_digits
 
 
 class ScoreCost(NamedTuple):
@@ -59,7 +59,7 @@ def _placed(told: Explanation, rank: int | None) -> str:
         return "no result"
     sizes = {len(told.groups.get(entry.at, ())) for entry in told.scores}
     size = next(iter(sizes)) if len(sizes) == 1 else 0
-    return f"{place(rank)} of {in_words(size)}" if size > 1 else place(rank)
+    return f"{rank_text(rank)} of {in_words(size)}" if size > 1 else rank_text(rank)
 
 
 def _of_factors(told: Explanation) -> list[ScoreCost]:

@@ -62,7 +62,7 @@ def in_words(number: int) -> str:
     return _WORDS[number] if number < len(_WORDS) else f"{number:,}"
 
 
-def place(rank: int) -> str:
+def rank_text(rank: int) -> str:
     """Say a place among others: `first`, `third`, `12th`, `21st`."""
     if 0 < rank < len(_PLACES):
         return _PLACES[rank]

@@ -25,7 +25,7 @@ _STALE = 64
 
 
 @dataclass(slots=True)
-class _Look:
+class _SearchState:
     """How far the nodes have been looked through for one requirement.
 
     `found`: free ones that fit, as far as somebody asked; some may have changed since. `seen`:
@@ -54,7 +54,7 @@ class FreeNodes:
         self._excluded: dict[Address, Node] = {}
         # Rows in the order in which they became free; they may be so no more.
         self._came: list[Node] = []
-        self._looks: dict[Requirement, _Look] = {}
+        self._looks: dict[Requirement, _SearchState] = {}
 
     @property
     def nodes(self) -> Mapping[Address, Node]:
@@ -96,10 +96,10 @@ class FreeNodes:
         """Tell whether a free node fits that is not taken, as settled."""
         look = self._looks.get(wanted)
         if look is None:
-            look = self._looks[wanted] = _Look(self._weighting.counted(wanted.models))
+            look = self._looks[wanted] = _SearchState(self._weighting.counted(wanted.models))
         return self._is_found(look, taken) or self._find_fitting(look, wanted, taken)
 
-    def _is_found(self, look: _Look, taken: AbstractSet[Address]) -> bool:
+    def _is_found(self, look: _SearchState, taken: AbstractSet[Address]) -> bool:
         """Look at those that fitted, and forget who is free no more or has changed."""
         gone, found = [], False
         for address, node in look.found.items():
@@ -112,7 +112,9 @@ class FreeNodes:
             del look.found[address]
         return found
 
-    def _find_fitting(self, look: _Look, wanted: Requirement, taken: AbstractSet[Address]) -> bool:
+    def _find_fitting(
+        self, look: _SearchState, wanted: Requirement, taken: AbstractSet[Address]
+    ) -> bool:
         """Look on through those that became free, no further than to the first."""
         for place in range(look.seen, len(self._came)):
             node, look.seen = self._came[place], place + 1

@@ -23,7 +23,7 @@ def ask_market(lines: PoolView, caps: SendLimits) -> Market:
     silence: TransientError | None = None
     for line in lines.all:
         try:
-            told.append(_asked(line, caps.least_tip))
+            told.append(_request_fees(line, caps.least_tip))
         except TransientError as error:
             silence = error
     found = most_likely(told, caps.fee_per_gas)
@@ -35,7 +35,7 @@ def ask_market(lines: PoolView, caps: SendLimits) -> Market:
     return found
 
 
-def _asked(line: EndpointCaller, least_tip: int) -> Market:
+def _request_fees(line: EndpointCaller, least_tip: int) -> Market:
     try:
         history = line.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
     except CallRefusedError:

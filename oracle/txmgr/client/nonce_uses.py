@@ -26,7 +26,7 @@ _BLOCKS_AT_ONCE, _MAX_BLOCKS = 20, 1_000
 _PLAIN_V, _V_OF_CHAIN = 27, 35
 
 
-class Wanted(NamedTuple):
+class NonceQuery(NamedTuple):
     """The nonce whose transaction is looked for."""
 
     chain_id: int
@@ -58,7 +58,7 @@ class Evidence(NamedTuple):
     endpoints: frozenset[str] = frozenset()
 
 
-def use_of(lines: PoolView, wanted: Wanted, final: BlockRef) -> Evidence:
+def use_of(lines: PoolView, wanted: NonceQuery, final: BlockRef) -> Evidence:
     """Look for the transaction that used a nonce by the end of a block; never raises.
 
     Only the endpoints that have this block by its hash are asked, not those that lag. If one of
@@ -77,7 +77,9 @@ def use_of(lines: PoolView, wanted: Wanted, final: BlockRef) -> Evidence:
     return Evidence(use, is_same and lines.quorum.is_reached_by(use_by_endpoint), names)
 
 
-def _find_first_use(endpoints: Sequence[EndpointCaller], wanted: Wanted, final: int) -> Use | None:
+def _find_first_use(
+    endpoints: Sequence[EndpointCaller], wanted: NonceQuery, final: int
+) -> Use | None:
     for endpoint in endpoints:
         try:
             use = _find_use(endpoint, wanted, final)
@@ -89,7 +91,7 @@ def _find_first_use(endpoints: Sequence[EndpointCaller], wanted: Wanted, final: 
 
 
 def _fetch_uses(
-    endpoints: Sequence[EndpointCaller], wanted: Wanted, number: int
+    endpoints: Sequence[EndpointCaller], wanted: NonceQuery, number: int
 ) -> dict[str, Use | None]:
     """Return the use of the nonce in a block, by the endpoints that answer; None: it has none."""
     uses: dict[str, Use | None] = {}
@@ -101,7 +103,7 @@ def _fetch_uses(
     return uses
 
 
-def _find_use(endpoint: EndpointCaller, wanted: Wanted, final: int) -> Use | None:
+def _find_use(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> Use | None:
     """Search the block where the count rose, and below it where the state ends before that.
 
     Raises:
@@ -117,7 +119,7 @@ def _find_use(endpoint: EndpointCaller, wanted: Wanted, final: int) -> Use | Non
     return None
 
 
-def _find_rise(endpoint: EndpointCaller, wanted: Wanted, final: int) -> tuple[int, bool]:
+def _find_rise(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> tuple[int, bool]:
     """Return the lowest block that is known to count the nonce as used.
 
     The second value tells whether the block below it is known not to: an endpoint does not keep
@@ -140,7 +142,7 @@ def _find_rise(endpoint: EndpointCaller, wanted: Wanted, final: int) -> tuple[in
     return used, used == 0 or before is False
 
 
-def _fetch_is_used(endpoint: EndpointCaller, wanted: Wanted, number: int) -> bool | None:
+def _fetch_is_used(endpoint: EndpointCaller, wanted: NonceQuery, number: int) -> bool | None:
     """Tell whether the nonce is used by the end of a block; None: that state is gone."""
     try:
         count = endpoint.ask("eth_getTransactionCount", wanted.sender, hex(number))
@@ -153,7 +155,7 @@ def _fetch_is_used(endpoint: EndpointCaller, wanted: Wanted, number: int) -> boo
         return None
 
 
-def _fetch_use(endpoint: EndpointCaller, wanted: Wanted, numbers: Sequence[int]) -> Use | None:
+def _fetch_use(endpoint: EndpointCaller, wanted: NonceQuery, numbers: Sequence[int]) -> Use | None:
     """Return the transaction of the account with this nonce that one of these blocks shows."""
     blocks = endpoint.ask_all(
         [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
@@ -167,7 +169,7 @@ def _fetch_use(endpoint: EndpointCaller, wanted: Wanted, numbers: Sequence[int])
     return None
 
 
-def _verify_use(sent: Any, wanted: Wanted, block: Any) -> Use | None:  # noqa: ANN401  JSON
+def _verify_use(sent: Any, wanted: NonceQuery, block: Any) -> Use | None:  # noqa: ANN401  JSON
     """Return a transaction as the use of a nonce, or None if the account did not sign it.
 
     Raises:

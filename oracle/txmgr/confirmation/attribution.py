@@ -18,7 +18,7 @@ from oracle.store.outbox.records import (
     IntentState,
     NonceSlot,
 )
-from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
+from oracle.txmgr.client.nonce_uses import NonceQuery, Use, use_of
 from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.confirmation.finalizer import note_foreign
 from oracle.txmgr.context import StepResult, TxContext
@@ -47,7 +47,7 @@ def attribute(
         return _note_wait(context, slot, f"by ours: our log of block {block} is of it")
     if not context.searches.is_due(slot.nonce, heads.final.number):
         return None
-    wanted = Wanted(context.account.chain_id, context.account.address, slot.nonce)
+    wanted = NonceQuery(context.account.chain_id, context.account.address, slot.nonce)
     evidence = use_of(context.publisher.lines, wanted, heads.final)
     use = evidence.use
     if use is not None and evidence.is_agreed and use.hash not in own_hashes:

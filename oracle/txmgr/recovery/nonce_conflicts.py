@@ -13,7 +13,7 @@ import structlog
 from oracle.errors import TransientError
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
-from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
+from oracle.txmgr.client.nonce_uses import NonceQuery, Use, use_of
 from oracle.txmgr.client.receipts import newest_block
 from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, describe_transaction
 from oracle.txmgr.context import StepResult, TxContext
@@ -65,7 +65,7 @@ def compare_again(context: TxContext) -> StepResult | None:
                 f"{_counted(context, ahead)}, and the endpoints do not agree on the transaction "
                 f"that used nonce {ahead.known}; the sender rests once they show it"
             ) from ahead
-        return _rest(context, ahead, use)
+        return _pause_sender(context, ahead, use)
 
 
 def _first_beyond(context: TxContext, ahead: NonceAheadError) -> Use | None:
@@ -74,7 +74,7 @@ def _first_beyond(context: TxContext, ahead: NonceAheadError) -> Use | None:
     A count is no proof: whoever says that a key is used elsewhere has the transaction in hand.
     """
     lines, account = context.publisher.lines, context.account
-    wanted = Wanted(account.chain_id, account.address, ahead.known)
+    wanted = NonceQuery(account.chain_id, account.address, ahead.known)
     found = use_of(lines, wanted, newest_block(lines))
     return found.use if found.is_agreed else None
 
@@ -88,7 +88,7 @@ def _is_told(pause: Pause | None, counted: str) -> bool:
     return pause is not None and pause.reason.startswith(counted)
 
 
-def _rest(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
+def _pause_sender(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
     """Pause the sender."""
     address, counted = context.account.address, _counted(context, ahead)
     reason = (

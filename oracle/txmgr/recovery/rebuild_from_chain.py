@@ -45,7 +45,7 @@ class RecoveryFindings:
         return bool(self.nonces or self.nonces_ahead)
 
 
-def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
+def compare_with_chain(context: TxContext, most_blocks: int) -> RecoveryFindings:
     """Compare the account's nonces with the chain's; walk back at most `most_blocks` blocks.
 
     Raises:

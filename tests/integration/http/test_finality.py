@@ -11,7 +11,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serving
 from devnet.fakechain.tree import Tree, branch
 from oracle.chain.finality import Finality
-from oracle.chain.heads import look
+from oracle.chain.heads import read_heads
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -37,7 +37,7 @@ def final(
     provider, endpoint = served
     provider.tags, endpoint.tags, endpoint.finalized = {}, (), None
     provider.head = head
-    return look(endpoint, finality, before).final
+    return read_heads(endpoint, finality, before).final
 
 
 def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:

@@ -10,7 +10,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
-from oracle.chain.segments.order import Known, SegmentOrder
+from oracle.chain.segments.order import SegmentOrder, WriterState
 from oracle.chain.segments.segment import unpack
 from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
 from tests.support.ingest.a_chain import AChain
@@ -78,7 +78,7 @@ def test_a_worker_of_the_cluster_that_is_given_up_is_ended_and_replaced(
     indexer = open_prepared(1)
     pool = on(cluster, indexer)
     name = indexer.source.endpoint_names()[0]
-    order = SegmentOrder(pool.plan.id, 1, 0, 9, name, Known({}))
+    order = SegmentOrder(pool.plan.id, 1, 0, 9, name, WriterState({}))
     cluster.scale(1)
     with Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(1)

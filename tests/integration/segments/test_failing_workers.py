@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.segments.order import Known, SegmentOrder
+from oracle.chain.segments.order import SegmentOrder, WriterState
 from oracle.chain.segments.process_pool import WorkerDiedError
 from oracle.chain.segments.segment import unpack
 from oracle.errors import FatalError
@@ -81,7 +81,7 @@ def test_a_worker_that_is_given_up_is_ended_and_replaced(open_prepared: OpenPrep
     indexer.index()
     pool, (pid,) = indexer.pool, indexer.pool.pids()
     name = indexer.source.endpoint_names()[0]
-    order = SegmentOrder(pool.plan.id, 1, 0, 9, name, Known({}))
+    order = SegmentOrder(pool.plan.id, 1, 0, 9, name, WriterState({}))
     os.kill(pid, signal.SIGSTOP)
     future = pool.submit(order)
     while not future.running():

@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from oracle.daemon.web.answer_cache import AnswerCache, Flights, Made
+from oracle.daemon.web.answer_cache import AnswerCache, CachedResponse, Flights
 from oracle.daemon.web.played_act import PlayedAct
 from oracle.queries.api.source import looking
 from oracle.store.database import Store
@@ -40,10 +40,10 @@ class Asked:
     def says(self, path: str = "/") -> str:
         return bytes(self.get(path).body).decode()
 
-    def _make(self) -> Made:
+    def _make(self) -> CachedResponse:
         self.made += 1
         with looking(self.indexed.source) as look:
-            return Made(Response(f"{self.made}", self.status), look.as_of, self.act)
+            return CachedResponse(Response(f"{self.made}", self.status), look.as_of, self.act)
 
     def moves(self) -> None:
         """A block comes, and the clock stands."""

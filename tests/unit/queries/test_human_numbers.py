@@ -12,7 +12,7 @@ from oracle.queries.text.human_numbers import (
     counted,
     listed,
     ordinal,
-    place,
+    rank_text,
     span,
     two_digits,
 )
@@ -53,7 +53,7 @@ def test_numbers_up_to_twelve_are_words_and_plurals_are_right():
 
 
 def test_places_are_words_up_to_eight_and_digits_beyond():
-    assert [place(n) for n in (1, 3, 8, 9)] == ["first", "third", "eighth", "9th"]
+    assert [rank_text(n) for n in (1, 3, 8, 9)] == ["first", "third", "eighth", "9th"]
     assert [ordinal(n) for n in (1, 2, 11, 12, 21, 103, 112)] == [
         *("1st", "2nd", "11th", "12th", "21st", "103rd", "112th")
     ]

@@ -11,11 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from oracle.daemon.web.answer_cache import AnswerCache, Flights, Made
+from oracle.daemon.web.answer_cache import AnswerCache, CachedResponse, Flights
 from oracle.daemon.web.api.problems import problem, problem_of
 from oracle.errors import OracleError
 from oracle.queries.answers import Answer
-from oracle.queries.api.source import ApiLook, ApiSource, looking
+from oracle.queries.api.source import ApiSnapshot, ApiSource, looking
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # Answers made at the same time: fewer than the reading connections there are.
@@ -37,7 +37,7 @@ class ApiAnswers:
         self._flights, self._slow_flights = Flights(_SEATS), Flights(_SLOW_SEATS)
         self._faults = 0
 
-    def look(self, request: Request, make: Callable[[ApiLook], T]) -> Response:
+    def look(self, request: Request, make: Callable[[ApiSnapshot], T]) -> Response:
         """Answer from one snapshot of the database."""
 
         def made() -> T:
@@ -92,6 +92,6 @@ def refuse_unknown_names(request: Request) -> None:
         )
 
 
-def _written(answer: Answer) -> Made:
+def _written(answer: Answer) -> CachedResponse:
     text = answer.model_dump_json().encode()
-    return Made(Response(text, media_type="application/json"), answer.as_of)
+    return CachedResponse(Response(text, media_type="application/json"), answer.as_of)

@@ -18,16 +18,16 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.queries.api.lifting import lift_of
 from oracle.queries.api.rule_view import rules_view
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.api.status_view import status_view
 from oracle.queries.text.human_numbers import capital, counted, moment, span
 
 _NEWEST = 50
 
-ShowPage = Callable[[ApiLook, PageRequest], Response]
+ShowPage = Callable[[ApiSnapshot, PageRequest], Response]
 
 
-def kickouts_page(look: ApiLook, asked: PageRequest) -> Response:
+def kickouts_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     """Kickouts that are due, proposed, executed or stopped."""
     kicks = list(reversed(look.uow.rounds.newest_kicks(_NEWEST)))
     return page(
@@ -40,7 +40,7 @@ def kickouts_page(look: ApiLook, asked: PageRequest) -> Response:
     )
 
 
-def lifted_by(look: ApiLook, address: Address) -> str:
+def lifted_by(look: ApiSnapshot, address: Address) -> str:
     """Return what would lift a node over the line of kickouts, played by the fold."""
     node = look.ranking().nodes.get(address)
     rules, time = look.source.archive.rules, look.cursor.time
@@ -51,7 +51,7 @@ def lifted_by(look: ApiLook, address: Address) -> str:
     return f"{capital(counted(steps, 'first place'))}{row} would stop it."
 
 
-def _stage(look: ApiLook, kick: Kick) -> str:
+def _stage(look: ApiSnapshot, kick: Kick) -> str:
     """Return where a kickout stands; of one that was executed, since when."""
     gone = kick.expulsion
     time = None if gone is None else look.time_of(gone.at)
@@ -73,7 +73,7 @@ def stage_of(kick: Kick, now: int) -> str:
     return "It was not executed in its time, and is over."
 
 
-def draws_page(look: ApiLook, _asked: PageRequest) -> Response:
+def draws_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
     """Draws that stand, and the last that are over."""
     return page(
         "draws.html",
@@ -83,7 +83,7 @@ def draws_page(look: ApiLook, _asked: PageRequest) -> Response:
     )
 
 
-def health_page(look: ApiLook, _asked: PageRequest) -> Response:
+def health_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
     """Whether the index and what is sent are well, without names of machines and endpoints."""
     seen = status_view(look)
     waiting = [f"{one.title}: {one.action.replace('`', '')}" for one in look.health().conditions]
@@ -92,7 +92,7 @@ def health_page(look: ApiLook, _asked: PageRequest) -> Response:
     return page("health.html", **framed(look, "Health", "/v1/status"), seen=seen, reasons=waiting)
 
 
-def rules_page(look: ApiLook, _asked: PageRequest) -> Response:
+def rules_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
     """Every number of the rules that folded what is shown, with meaning and source."""
     return page("rules.html", **framed(look, "Rules", "/v1/rules"), rules=rules_view(look))
 

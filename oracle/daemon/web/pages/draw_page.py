@@ -5,10 +5,10 @@ from fastapi.responses import Response
 from oracle.daemon.web.pages.page_frame import PageRequest, page, task_key
 from oracle.daemon.web.pages.status_line import framed
 from oracle.queries.api.records.draw_view import draws_of
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 
 
-def draw_page(look: ApiLook, asked: PageRequest) -> Response:
+def draw_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     """Every draw of a task, and what it is made of."""
     task = task_key(asked.path["key"])
     found = draws_of(look, task)

@@ -10,7 +10,7 @@ from oracle.queries.api.records.event_feed import (
     events_after,
     newest_place,
 )
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 
 # What is told of the last hour.
 _FEED_SECONDS, _MOST_EVENTS, _ROWS = 3_600, 5_000, 9
@@ -48,7 +48,7 @@ class EventRow(NamedTuple):
     earlier: int = 0
 
 
-def newest_rows(look: ApiLook) -> tuple[list[EventRow], EventCursor]:
+def newest_rows(look: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
     """Return what happened in the last hour, the newest first, and the place behind it all."""
     newest = newest_place(look)
     since = newest._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)

@@ -13,7 +13,7 @@ from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
 from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
 from oracle.queries.api.records.event_feed import EVENT_KINDS
-from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.queries.sentences.node_sentences import short_reason
 from oracle.queries.sentences.node_standing import causes_of
 from oracle.queries.text.human_numbers import capital, counted, in_words
@@ -43,7 +43,7 @@ class NetworkTold(NamedTuple):
     timeout_bars: list[Bar]
 
 
-def network_page(look: ApiLook, asked: PageRequest) -> Response:
+def network_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     """The network at a glance: how many nodes, how good, what happened, what waits."""
     answer, span = _answer(look, asked.text("range"))
     best = nodes(look, NodeListQuery(limit=_BEST)).nodes
@@ -65,7 +65,7 @@ def network_page(look: ApiLook, asked: PageRequest) -> Response:
     )
 
 
-def _answer(look: ApiLook, asked: str | None) -> tuple[NetworkAnswer, str]:
+def _answer(look: ApiSnapshot, asked: str | None) -> tuple[NetworkAnswer, str]:
     """Return what is told, and of how long; of a network that has just begun, of an hour."""
     if asked is not None and asked not in SPAN_SECONDS:
         raise QuestionError(f"range: is one of {', '.join(SPAN_SECONDS)}")
@@ -76,7 +76,7 @@ def _answer(look: ApiLook, asked: str | None) -> tuple[NetworkAnswer, str]:
     return answer, asked or _SPAN
 
 
-def _reason(look: ApiLook, row: NodeEntry) -> str:
+def _reason(look: ApiSnapshot, row: NodeEntry) -> str:
     node = look.ranking().nodes[Address(row.node)]
     return short_reason(causes_of(look, node))
 

@@ -34,7 +34,7 @@ from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_hist
 from oracle.queries.api.node_list import named
 from oracle.queries.api.node_view import NodeView, node_view
 from oracle.queries.api.records.node_past import node_past
-from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
 from oracle.queries.sentences.node_standing import standing_of
 
@@ -73,7 +73,7 @@ class NodeTold(NamedTuple):
     bars: list[tuple[Bar, ScoreWords]]
 
 
-def node_page(look: ApiLook, asked: PageRequest) -> Response:
+def node_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     """One node: the answer in a sentence, then everything that it is made of."""
     span = asked.text("range") or _DEFAULT
     if span not in _RANGES:
@@ -101,7 +101,7 @@ def node_page(look: ApiLook, asked: PageRequest) -> Response:
     )
 
 
-def _end_of(look: ApiLook, node: Node) -> int:
+def _end_of(look: ApiSnapshot, node: Node) -> int:
     """Return the time up to which a node has a course: of who left, when it did; unix seconds."""
     turned = look.uow.memberships.in_effect(node.address)
     is_member = node.membership is Membership.MEMBER
@@ -156,7 +156,7 @@ def charts_of(history: NodeHistory, rules: Rules) -> list[CourseChart]:
     return [one for one in made if one is not None]
 
 
-def _marks(history: NodeHistory, look: ApiLook, rules: Rules) -> dict[str, Any]:
+def _marks(history: NodeHistory, look: ApiSnapshot, rules: Rules) -> dict[str, Any]:
     return {
         "labels": [mark_label(one) for one in history.marks],
         "is_short": history.last - history.first < _CLOCK_SECONDS,

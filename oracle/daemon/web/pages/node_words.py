@@ -9,7 +9,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_history import HistoryMark
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.records.node_past import PastEvent
-from oracle.queries.text.human_numbers import capital, counted, moment, place, span
+from oracle.queries.text.human_numbers import capital, counted, moment, rank_text, span
 
 _TONES = ("first", "second")
 _TURNS = {
@@ -45,7 +45,7 @@ def score_words(entry: ScoreEntry, rules: Rules) -> ScoreWords:
     if entry.rank is None:
         return ScoreWords(entry.task, "none", f"No answer: {points}")
     tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"
-    return ScoreWords(entry.task, tone, f"{capital(place(entry.rank))}: {points}")
+    return ScoreWords(entry.task, tone, f"{capital(rank_text(entry.rank))}: {points}")
 
 
 def on_chain_words(answer: NodeView) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import Address
 from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
 from oracle.queries.api.node_order import NODE_STATES, NodeSort
-from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.queries.text.text_tables import foreign
 
 # Addresses in one list of one's own nodes: it is kept in the link, not here.
@@ -43,7 +43,7 @@ _ORDERS = MappingProxyType({
 })  # fmt: skip
 
 
-def nodes_page(look: ApiLook, asked_of: PageRequest) -> Response:
+def nodes_page(look: ApiSnapshot, asked_of: PageRequest) -> Response:
     """Every node, sorted and filtered, a hundred at a time."""
     asked = query_of(asked_of)
     found = nodes(look, asked)
@@ -61,7 +61,7 @@ def nodes_page(look: ApiLook, asked_of: PageRequest) -> Response:
     )
 
 
-def courses_of(look: ApiLook, rows: Sequence[NodeEntry]) -> dict[str, str]:
+def courses_of(look: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[str, str]:
     """Return the small course of each node of a list that has one, as a path of SVG."""
     nodes_shown = [look.ranking().nodes[Address(row.node)] for row in rows]
     found = look.source.order.courses(look.uow, nodes_shown)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oracle import __version__
-from oracle.daemon.web.answer_cache import AnswerCache, Flights, Made
+from oracle.daemon.web.answer_cache import AnswerCache, CachedResponse, Flights
 from oracle.daemon.web.pages import static_files
 from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
 from oracle.daemon.web.pages.page_frame import HEADERS, POLICY, PageRequest, page
@@ -102,11 +102,11 @@ class PageRenderer:
         found = self._cache.fresh(scope)
         return None if found is None else _SafeHeaders(found)
 
-    def _made(self, request: Request, show: ShowPage) -> Made:
+    def _made(self, request: Request, show: ShowPage) -> CachedResponse:
         with looking(self._source) as look:
             act = self._act()
             told = (request.path_params, request.query_params, act, self._has_evidence)
-            return Made(show(look, PageRequest(*told)), look.as_of, act)
+            return CachedResponse(show(look, PageRequest(*told)), look.as_of, act)
 
 
 def _refusal(error: OracleError) -> Response:

@@ -10,7 +10,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
 from oracle.queries.api.records.node_past import said
-from oracle.queries.api.source import ApiLook, NotKnownError, QuestionError
+from oracle.queries.api.source import ApiSnapshot, NotKnownError, QuestionError
 
 _NEWEST = 50
 _LONGEST_NUMBER = 18
@@ -24,7 +24,7 @@ class LaneChange(NamedTuple):
     after: str
 
 
-def rounds_page(look: ApiLook, _asked: PageRequest) -> Response:
+def rounds_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
     """The newest rounds that the contract accepted."""
     newest = list(reversed(look.uow.rounds.accepted(_NEWEST)))
     changed = {one.round: len(_changes(look, one)) for one in newest}
@@ -33,7 +33,7 @@ def rounds_page(look: ApiLook, _asked: PageRequest) -> Response:
     )
 
 
-def round_page(look: ApiLook, asked: PageRequest) -> Response:
+def round_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     """One round: its digest and transaction, and each node whose lane it changed."""
     text = asked.path["number"]
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
@@ -50,7 +50,7 @@ def round_page(look: ApiLook, asked: PageRequest) -> Response:
     )
 
 
-def _changes(look: ApiLook, accepted: RoundAccepted) -> list[LaneChange]:
+def _changes(look: ApiSnapshot, accepted: RoundAccepted) -> list[LaneChange]:
     """Return the lanes that differ from those of the round before, by index."""
     found = []
     for number, word in accepted.words:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.queries.answers import AsOf
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.text.human_numbers import blocks
 
 
@@ -32,7 +32,7 @@ def status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
     return StatusLine(tone, worst.title)
 
 
-def framed(look: ApiLook, here: str | None, json_path: str | None = None) -> dict[str, Any]:
+def framed(look: ApiSnapshot, here: str | None, json_path: str | None = None) -> dict[str, Any]:
     """Return what the frame of each page is told; `here`: the page in the navigation."""
     return {
         "here": here,

@@ -10,14 +10,14 @@ from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.queries.api.node_list import named
 from oracle.queries.api.records.task_view import task_view
-from oracle.queries.api.source import AmbiguousError, ApiLook, NotKnownError
+from oracle.queries.api.source import AmbiguousError, ApiSnapshot, NotKnownError
 
 _SEE_OTHER = 303
 _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-def task_page(look: ApiLook, asked: PageRequest) -> Response:
+def task_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     """The life of a task, and the group that scored it."""
     key = task_key(asked.path["key"])
     task = look.uow.tasks.named([key]).get(key)
@@ -36,12 +36,12 @@ def task_page(look: ApiLook, asked: PageRequest) -> Response:
     )
 
 
-def search_page(look: ApiLook, asked: PageRequest) -> Response:
+def search_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     """Lead to what an address, a task, a round or the beginning of one stands for."""
     return RedirectResponse(place_of(look, asked.text("q") or ""), _SEE_OTHER)
 
 
-def place_of(look: ApiLook, text: str) -> str:
+def place_of(look: ApiSnapshot, text: str) -> str:
     """Return the path of the page that a text stands for.
 
     A number is a round, 64 digits are a task, a label or fewer digits a node.

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from oracle.domain.ids import TaskKey
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
-from oracle.queries.api.source import ApiLook, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotKnownError
 from oracle.store.state.draw_repository import StoredDraw
 
 
@@ -35,7 +35,7 @@ class TaskDraws(Answer):
     draws: list[DrawEntry]
 
 
-def draws(look: ApiLook, limit: int) -> DrawPage:
+def draws(look: ApiSnapshot, limit: int) -> DrawPage:
     """Return all that stand, and up to `limit` of the others."""
     return DrawPage(
         as_of=look.as_of,
@@ -44,7 +44,7 @@ def draws(look: ApiLook, limit: int) -> DrawPage:
     )
 
 
-def draws_of(look: ApiLook, task: TaskKey) -> TaskDraws:
+def draws_of(look: ApiSnapshot, task: TaskKey) -> TaskDraws:
     """Return the draws of a task. Raises NotKnownError: nobody was drawn for it."""
     found = look.uow.draws.of_task(task)
     if not found:

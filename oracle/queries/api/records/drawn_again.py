@@ -21,7 +21,7 @@ from oracle.domain.ids import ZERO_HASH, GroupKey, Hash, TaskKey
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, IntegerText
-from oracle.queries.api.source import ApiLook, ApiSource, NotKnownError, looking
+from oracle.queries.api.source import ApiSnapshot, ApiSource, NotKnownError, looking
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, Drawing
 from oracle.systems.weighted_draw import seed_for
@@ -109,7 +109,7 @@ def drawn_again(source: ApiSource, task: TaskKey, seed_block: int | None) -> Dra
 
 
 def _asked(
-    look: ApiLook, settings: DispatchSettings, wanted: tuple[TaskKey, int | None]
+    look: ApiSnapshot, settings: DispatchSettings, wanted: tuple[TaskKey, int | None]
 ) -> _Question:
     task, seed_block = wanted
     try:

@@ -24,7 +24,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_course import excluded_until
-from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.queries.text.human_numbers import counted
 
 # Names of events in the stream.
@@ -95,14 +95,14 @@ class NumberedEvent(NamedTuple):
     event: FeedEvent
 
 
-def newest_place(look: ApiLook) -> EventCursor:
+def newest_place(look: ApiSnapshot) -> EventCursor:
     """Return where somebody stands who has heard everything up to the cursor."""
     time = look.cursor.time
     told = sum(event.time == time for _, event in _events_from(look, time))
     return EventCursor(look.uow.reorgs.count(), len(_halts(look)), time, told)
 
 
-def events_after(look: ApiLook, place: EventCursor, most: int) -> list[NumberedEvent]:
+def events_after(look: ApiSnapshot, place: EventCursor, most: int) -> list[NumberedEvent]:
     """Return the next events behind a place, at most so many; none: it is the newest."""
     found: list[NumberedEvent] = []
     halts = _halts(look)
@@ -126,7 +126,7 @@ def events_after(look: ApiLook, place: EventCursor, most: int) -> list[NumberedE
     return found[:most]
 
 
-def _reorged(look: ApiLook, place: EventCursor) -> NumberedEvent | None:
+def _reorged(look: ApiSnapshot, place: EventCursor) -> NumberedEvent | None:
     """Return what takes back the blocks that are gone since; the reorgs of a while are one."""
     count = look.uow.reorgs.count()
     since = look.uow.reorgs.newest(count - place.reorgs)
@@ -145,7 +145,7 @@ def _reorged(look: ApiLook, place: EventCursor) -> NumberedEvent | None:
     return NumberedEvent(EventCursor(count, place.halts, time, told), event)
 
 
-def _halts(look: ApiLook) -> list[FeedEvent]:
+def _halts(look: ApiSnapshot) -> list[FeedEvent]:
     """Return the beginning and the end of every halt there was, the oldest first.
 
     There is one at a time, as there is one name. Who cleared it, and why, is the operator's.
@@ -163,7 +163,7 @@ def _halts(look: ApiLook) -> list[FeedEvent]:
     return found
 
 
-def _events_from(look: ApiLook, time: int) -> list[tuple[Position, FeedEvent]]:
+def _events_from(look: ApiSnapshot, time: int) -> list[tuple[Position, FeedEvent]]:
     """Return what happened at this time or later, in order."""
     rules = look.source.archive.rules
     # The longest that an exclusion can last: what heals now may have been lowered then.
@@ -245,7 +245,7 @@ def _healed(
         )
 
 
-def _of_rounds(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEvent]]:
+def _of_rounds(look: ApiSnapshot, first: int) -> Iterator[tuple[Position, FeedEvent]]:
     for one in look.uow.rounds.accepted_from(first, _MOST_ROUNDS):
         words = counted(len(one.words), "word")
         text = f"round {one.round} was accepted: {words} as of block {one.as_of}"
@@ -257,7 +257,7 @@ def _of_rounds(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEvent]
         )
 
 
-def _of_kickouts(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEvent]]:
+def _of_kickouts(look: ApiSnapshot, first: int) -> Iterator[tuple[Position, FeedEvent]]:
     told = [
         (one.opened_at, one.node, "kickout_due", "its kickout is due")
         for one in look.uow.activity.kickouts_since(first)

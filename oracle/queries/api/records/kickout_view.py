@@ -7,7 +7,7 @@ from pydantic import Field
 from oracle.domain.ids import Address, Hash
 from oracle.queries.answers import AddressText, Answer, ApiModel, LogPlace
 from oracle.queries.api.node_view import ProposedKickout, proposal
-from oracle.queries.api.source import ApiLook, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotKnownError
 
 
 class KickoutEntry(ApiModel):
@@ -35,7 +35,7 @@ class KickoutPage(Answer):
     proposed: list[ProposalEntry]
 
 
-def kickouts(look: ApiLook) -> KickoutPage:
+def kickouts(look: ApiSnapshot) -> KickoutPage:
     """Return what is due and what was proposed."""
     due = look.uow.kickouts.open()
     kicks = look.uow.rounds.newest_kicks()
@@ -63,7 +63,7 @@ def kickouts(look: ApiLook) -> KickoutPage:
 
 
 def evidence_file(
-    look: ApiLook, name: str, read: Callable[[Hash], str | None]
+    look: ApiSnapshot, name: str, read: Callable[[Hash], str | None]
 ) -> tuple[Hash, str]:
     """Return the evidence of a kickout: by the node it is of, or by its own hash.
 

@@ -13,7 +13,7 @@ from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogPlace
 from oracle.queries.api.node_list import fraction_of_lane
 from oracle.queries.api.records.draw_view import DrawEntry, draw_entries
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiSnapshot
 
 _ALL = 1 << 31
 _MOST_EVENTS, _MOST_ROUNDS, _MOST_DRAWS = 50, 100, 20
@@ -54,7 +54,7 @@ class NodePast(Answer):
     drawn: list[DrawEntry] = Field(description="The newest 20 draws that drew it.")
 
 
-class _Turn(NamedTuple):
+class _PastEvent(NamedTuple):
     at: Position
     what: PastKind
     evidence: Hash | None = None
@@ -62,7 +62,7 @@ class _Turn(NamedTuple):
     time: int | None = None
 
 
-def node_past(look: ApiLook, address: Address) -> NodePast:
+def node_past(look: ApiSnapshot, address: Address) -> NodePast:
     """Return what is stored of a node that is known."""
     turns = sorted(_turns(look, address), reverse=True)[:_MOST_EVENTS]
     places = look.places(turn.at for turn in turns)
@@ -84,7 +84,7 @@ def node_past(look: ApiLook, address: Address) -> NodePast:
     )
 
 
-def _turns(look: ApiLook, address: Address) -> Iterator[_Turn]:
+def _turns(look: ApiSnapshot, address: Address) -> Iterator[_PastEvent]:
     kicks = look.uow.rounds.about([address]).kicks.values()
     gone = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     executed = {(at.block, at.tx) for at in gone}
@@ -92,19 +92,19 @@ def _turns(look: ApiLook, address: Address) -> Iterator[_Turn]:
         # What the network says of a kickout that ours executed is the same one.
         if change.turn is MembershipTransition.KICKED_OUT and change.at[:2] in executed:
             continue
-        yield _Turn(change.at, change.turn.value, time=change.time)
+        yield _PastEvent(change.at, change.turn.value, time=change.time)
     for interval in look.uow.kickouts.of_node(address):
-        yield _Turn(interval.opened_at, "kickout_due")
+        yield _PastEvent(interval.opened_at, "kickout_due")
         closed = interval.closed_at
         if closed is not None and closed.block not in {at.block for at in gone}:
-            yield _Turn(closed, "kickout_over")
+            yield _PastEvent(closed, "kickout_over")
     for kick in kicks:
-        yield _Turn(kick.proposed_at, "kickout_proposed", kick.evidence, kick.round)
+        yield _PastEvent(kick.proposed_at, "kickout_proposed", kick.evidence, kick.round)
         if kick.expulsion is not None:
-            yield _Turn(kick.expulsion.at, "kickout_executed", kick.evidence, kick.round)
+            yield _PastEvent(kick.expulsion.at, "kickout_executed", kick.evidence, kick.round)
 
 
-def _reported(look: ApiLook, address: Address) -> Iterator[ReportedChange]:
+def _reported(look: ApiSnapshot, address: Address) -> Iterator[ReportedChange]:
     index = look.uow.rounds.about([address]).index_by_node.get(address)
     if index is None:
         return

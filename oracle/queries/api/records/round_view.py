@@ -13,7 +13,7 @@ from oracle.queries.answers import (
     LogPlace,
 )
 from oracle.queries.api.node_list import fraction_of_lane
-from oracle.queries.api.source import ApiLook, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotKnownError
 
 
 class RoundEntry(ApiModel):
@@ -65,7 +65,7 @@ class RoundAnswer(Answer):
     words: list[RoundWord]
 
 
-def rounds(look: ApiLook, before: int | None, limit: int) -> RoundPage:
+def rounds(look: ApiSnapshot, before: int | None, limit: int) -> RoundPage:
     """Return up to `limit` rounds below the number `before`; None: the newest."""
     found = look.uow.rounds.accepted_below(before, limit + 1)
     shown = found[:limit]
@@ -77,7 +77,7 @@ def rounds(look: ApiLook, before: int | None, limit: int) -> RoundPage:
     )
 
 
-def round_view(look: ApiLook, number: int) -> RoundAnswer:
+def round_view(look: ApiSnapshot, number: int) -> RoundAnswer:
     """Return one round with its words. Raises NotKnownError: it was not accepted."""
     accepted = look.uow.rounds.accepted_round(number)
     if accepted is None:

@@ -14,7 +14,7 @@ from oracle.queries.answers import (
     IntegerText,
     LogPlace,
 )
-from oracle.queries.api.source import ApiLook, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotKnownError
 
 
 class TaskMoment(ApiModel):
@@ -69,7 +69,7 @@ class TaskAnswer(Answer):
     score: GroupEntry | None = Field(description="Its row in the group that scored it.")
 
 
-def task_view(look: ApiLook, key: TaskKey) -> TaskAnswer:
+def task_view(look: ApiSnapshot, key: TaskKey) -> TaskAnswer:
     """Return a task. Raises NotKnownError: it was never seen."""
     task = look.uow.tasks.named([key]).get(key)
     if task is None:
@@ -97,7 +97,7 @@ def task_view(look: ApiLook, key: TaskKey) -> TaskAnswer:
     )
 
 
-def group_view(look: ApiLook, group: GroupKey) -> GroupAnswer:
+def group_view(look: ApiSnapshot, group: GroupKey) -> GroupAnswer:
     """Return a group, closed or not. Raises NotKnownError: no task names it."""
     results = look.uow.results.of_group(group)
     if results:
@@ -128,7 +128,7 @@ def group_view(look: ApiLook, group: GroupKey) -> GroupAnswer:
     )
 
 
-def _members(look: ApiLook, group: GroupKey) -> list[GroupEntry]:
+def _members(look: ApiSnapshot, group: GroupKey) -> list[GroupEntry]:
     return [entry for one in look.uow.results.of_group(group) for entry in _entries(one)]
 
 
@@ -145,7 +145,7 @@ def _entries(result: GroupResult) -> list[GroupEntry]:
     ]
 
 
-def _moments(look: ApiLook, task: Task) -> list[TaskMoment]:
+def _moments(look: ApiSnapshot, task: Task) -> list[TaskMoment]:
     known: list[tuple[str, Position | None, int | None]] = [
         ("created", task.created_at, None),
         ("started", task.started_at, task.started_time),

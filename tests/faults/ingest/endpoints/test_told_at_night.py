@@ -16,7 +16,7 @@ from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.health import Condition, Severity
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ask_chain
-from oracle.queries.endpoint_view import look
+from oracle.queries.endpoint_view import refresh_endpoint_views
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.local_network import write
 from tests.support.ingest.a_chain import AChain
@@ -137,7 +137,7 @@ def test_standstill_of_the_chain_is_reported_until_a_new_block_comes(
         clock.pass_by(15)
         indexer.source.heads()
     assert stalled()
-    (first, *_) = look(indexer.source, nowhere)
+    (first, *_) = refresh_endpoint_views(indexer.source, nowhere)
     assert first.state == "stands still: no new block for 900 s"
 
     a_chain.quiet(1)

@@ -9,7 +9,7 @@ from oracle.reporting.readiness import why_waiting
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.recovery.rebuild_from_chain import look
+from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
 from tests.support.office import SETTINGS, Office
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
@@ -96,7 +96,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuil
         context = refused(office, copy)
         assert (next_nonce(context), office.premises.nonce) == (2, 3)
 
-        found = look(context, 1000)
+        found = compare_with_chain(context, 1000)
         assert (found.known, found.mined, found.nonces) == (2, 3, range(2, 3))
         assert found.may_have_lost_more
         written_down(office, context, found)
@@ -126,7 +126,7 @@ def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_s
     office.pushed()
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        found = look(context, 1000)
+        found = compare_with_chain(context, 1000)
         assert (found.known, found.mined) == (None, 3)
         assert set(found.spent) == {0, 1, 2}
         written_down(office, context, found)
@@ -141,7 +141,7 @@ def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_s
             )
         assert quiet == office.premises.chain.time + SETTINGS.ttl_seconds
         office.restart()
-        assert look(office.context, 1000).is_nothing
+        assert compare_with_chain(office.context, 1000).is_nothing
 
 
 def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_changes_nothing(
@@ -152,7 +152,7 @@ def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_ch
     with pytest.raises(TransientError, match="until another provider reports the same"):
         reconcile(office.context)
     with pytest.raises(TransientError, match="two providers have to agree"):
-        look(office.context, 100)
+        compare_with_chain(office.context, 100)
     proxies[1].rule(COUNT, faults.moved_by(5))
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         reconcile(office.context)

@@ -12,7 +12,7 @@ from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
 from oracle.txmgr.confirmation.attribution import NO_RECEIPT, why_unproven
 from oracle.txmgr.confirmation.confirmer import confirm
-from oracle.txmgr.recovery.rebuild_from_chain import look
+from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import Answer, Fault, Question, error, null
@@ -174,10 +174,10 @@ def test_a_foreign_transaction_of_our_own_is_rebuilt_and_the_sender_goes_on(
     stolen(office)
     office.tick()
     assert pause_of(office) is PauseKind.FOREIGN
-    found = look(office.context, 1000)
+    found = compare_with_chain(office.context, 1000)
     assert (list(found.nonces_ahead), list(found.nonces)) == ([1], [])
     written_down(office, office.context, found)
-    assert look(office.context, 1000).is_nothing
+    assert compare_with_chain(office.context, 1000).is_nothing
     with office.context.writing() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)

@@ -16,7 +16,7 @@ from oracle.telemetry.txmgr_metrics import UNDECIDED
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee
 from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.recovery.nonce_sync import reconcile, why_refused
-from oracle.txmgr.recovery.rebuild_from_chain import look
+from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
 from oracle.txmgr.replacement.fee_bump import prepared_bump
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.office import FINALITY, Office
@@ -346,10 +346,10 @@ def test_rebuild_refuses_a_count_that_one_provider_alone_reports(
     office = outnumbered_office
     liar.rule(COUNT, moved_by(3))
     with pytest.raises(TransientError, match="two providers have to agree"):
-        look(office.context, 1000)
+        compare_with_chain(office.context, 1000)
 
     liar.heal()
-    assert look(office.context, 1000).is_nothing
+    assert compare_with_chain(office.context, 1000).is_nothing
 
 
 def test_rebuild_takes_the_count_that_both_endpoints_of_the_only_provider_report(
@@ -358,4 +358,4 @@ def test_rebuild_takes_the_count_that_both_endpoints_of_the_only_provider_report
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
     liar.rule(COUNT, moved_by(3))
-    assert look(office.context, 1000).mined == office.premises.nonce + 3
+    assert compare_with_chain(office.context, 1000).mined == office.premises.nonce + 3

@@ -14,7 +14,7 @@ from oracle.reporting.readiness import why_waiting
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
-from oracle.txmgr.recovery.rebuild_from_chain import look
+from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
 from tests.support.office import FINALITY, SETTINGS, Office, app_of, next_step
 from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import moved_by
@@ -87,7 +87,7 @@ def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_f
     used_elsewhere(office)
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         daemon(office)
-    written_down(office, office.context, look(office.context, 1000))
+    written_down(office, office.context, compare_with_chain(office.context, 1000))
     work = daemon(office)
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
@@ -139,7 +139,7 @@ def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
     work = daemon(office)
     used_elsewhere(office)
     work.compare()
-    found = look(office.context, 1000)
+    found = compare_with_chain(office.context, 1000)
     assert (found.nonces, list(found.spent)) == (range(1, 2), [1])
     written_down(office, office.context, found)
     assert pause_of(office) is PauseKind.FOREIGN
@@ -180,7 +180,7 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
         office
     )
 
-    written_down(office, office.context, look(office.context, 1000))
+    written_down(office, office.context, compare_with_chain(office.context, 1000))
     with office.context.writing() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert daemon(office).watch.paused == []

@@ -10,7 +10,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, IntentState, NonceState
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.recovery.rebuild_from_chain import look
+from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
 from tests.support.office import FINALITY, SETTINGS, Office, next_step
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
@@ -34,7 +34,7 @@ def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
     office.tick()
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        found = look(context, 1000)
+        found = compare_with_chain(context, 1000)
         written_down(office, context, found)
         assert (found.mined, found.pending, next_nonce(context)) == (1, 2, 2)
         assert adopted(office)[1] is None
@@ -49,10 +49,10 @@ def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_no
     (lost,) = chain.rpc("eth_getBlockByNumber", "pending", False)["transactions"]
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        written_down(office, context, look(context, 1000))
+        written_down(office, context, compare_with_chain(context, 1000))
         office.restart(store=fresh)
         # It waits: nothing is wrong.
-        assert look(office.context, 1000).is_nothing
+        assert compare_with_chain(office.context, 1000).is_nothing
 
         chain.rpc("anvil_dropTransaction", lost)
         chain.later(SETTINGS.ttl_seconds)
@@ -67,7 +67,7 @@ def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_no
         ):
             reconcile(office.context)
 
-        found = look(office.context, 1000)
+        found = compare_with_chain(office.context, 1000)
         assert (found.nonces, found.dropped, found.may_have_lost_more) == (range(3, 3), [1], False)
         written_down(office, office.context, found)
         office.tick()
@@ -78,7 +78,7 @@ def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_no
         assert noops == [(1, IntentState.FINAL)]
         assert office.intents(PUSH)[0].state is IntentState.FINAL
         assert (office.premises.nonce, office.premises.round) == (3, 1)
-        assert look(office.context, 1000).is_nothing
+        assert compare_with_chain(office.context, 1000).is_nothing
 
 
 def test_what_lies_deeper_than_the_walk_is_rebuilt_without_a_hash(
@@ -90,7 +90,7 @@ def test_what_lies_deeper_than_the_walk_is_rebuilt_without_a_hash(
         office.mine(5)
         office.pushed()
         context = refused(office, copy)
-        found = look(context, 3)
+        found = compare_with_chain(context, 3)
         written_down(office, context, found)
         assert next_nonce(context) == 3
         assert [text is None for text in adopted(office).values()] == [True, False]
@@ -110,7 +110,7 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
         office.tick()
         office.mine(FINALITY + 1)
         office.restart(store=copy)
-        found = look(office.context, 1000)
+        found = compare_with_chain(office.context, 1000)
         assert (list(found.nonces_ahead), found.nonces) == ([1], range(2, 2))
         written_down(office, office.context, found)
         office.tick()
