@@ -10,7 +10,7 @@ from oracle.cli.inspect.node_commands import shown_lane
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import is_of_feed, row_of
 from oracle.domain.fixed_point import UNIT, decimal_text
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.scoring.node_scores import (
     is_excluded,
@@ -30,11 +30,6 @@ from oracle.systems.crynux.predownload import requests_of
 
 # On a terminal; --json has every change there ever was.
 _MOST_CHANGES = 50
-# As people say it; a boost of H is what both endings of a good task bring.
-_CAUSES = {
-    ReliabilityCause.SUCCEEDED: "boosted, its task succeeded",
-    ReliabilityCause.REFUNDED: "boosted, its result was right and the fee refunded",
-}
 
 
 def full_lines(told: Explanation) -> Iterator[str]:
@@ -143,8 +138,8 @@ def _change_lines(
         seconds = change.time - last.time
         yield f"  {_healing(last.after, seconds, rules)} = {decimal_text(change.before)}"
     before, after = decimal_text(change.before), decimal_text(change.after)
-    cause = _CAUSES.get(change.cause, change.cause.value.replace("_", " "))
-    yield f"  {before} -> {after} {cause} at block {change.at.block}{_step(told, change)}"
+    words = CAUSES[change.cause].words
+    yield f"  {before} -> {after} {words} at block {change.at.block}{_step(told, change)}"
     if change.task is not None:
         yield f"     task {change.task}"
     yield _source(told, change.at)
@@ -162,8 +157,8 @@ def _healing(base: int, seconds: int, rules: Rules) -> str:
 
 
 def _step(told: Explanation, change: ReliabilityChange) -> str:
-    """Say by which number a timeout or a success changed H."""
-    rules = told.rules
+    """Return by which number of the rules a change of H came about, in brackets."""
+    rules, info = told.rules, CAUSES[change.cause]
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
         task = None if change.task is None else told.tasks.get(change.task)
         limit = "" if task is None else f" of {task.timeout} s"
@@ -172,9 +167,10 @@ def _step(told: Explanation, change: ReliabilityChange) -> str:
         first = rules.first_penalty
         if first is not None and change.before >= rules.first_penalty_from:
             return f" (x {_short(first)}, the first after a good time)"
-        return f" (x {_short(rules.penalty)})"
-    if change.cause in {ReliabilityCause.SUCCEEDED, ReliabilityCause.REFUNDED}:
-        return f" (+ {_short(rules.boost)}, at most to 1)"
+    if info.factor_rule is not None:
+        return f" (x {_short(getattr(rules, info.factor_rule))})"
+    if info.increase_rule is not None:
+        return f" (+ {_short(getattr(rules, info.increase_rule))}, at most to 1)"
     return ""
 
 

@@ -1,7 +1,9 @@
 """The fold's working set: what it was given, what it changed, what it wants written down."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
@@ -71,6 +73,47 @@ class ReliabilityCause(StrEnum):
     TIMEOUT_VOID = "timeout_void"
     SUCCEEDED = "succeeded"
     REFUNDED = "refunded"
+
+
+class ReliabilityMark(StrEnum):
+    """How a change of H is drawn in the chart of a node's page."""
+
+    FALL = "fall"
+    RISE = "rise"
+
+
+class CauseInfo(NamedTuple):
+    """How a cause is explained: in `explain`, and in the chart of a node's page."""
+
+    words: str
+    # None: not drawn.
+    mark: ReliabilityMark | None = None
+    # The words beside the mark in the chart's legend.
+    legend: str = ""
+    # The rule by which H changes: multiplied by it, or raised by it.
+    factor_rule: str | None = None
+    increase_rule: str | None = None
+
+
+CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
+    ReliabilityCause.JOINED: CauseInfo("joined"),
+    ReliabilityCause.TIMED_OUT: CauseInfo(
+        "timed out", ReliabilityMark.FALL, "timeout", factor_rule="penalty"
+    ),
+    ReliabilityCause.TIMEOUT_VOID: CauseInfo("timeout void"),
+    ReliabilityCause.SUCCEEDED: CauseInfo(
+        "boosted, its task succeeded",
+        ReliabilityMark.RISE,
+        "success that healed",
+        increase_rule="boost",
+    ),
+    ReliabilityCause.REFUNDED: CauseInfo(
+        "boosted, its result was right and the fee refunded",
+        ReliabilityMark.RISE,
+        "success that healed",
+        increase_rule="boost",
+    ),
+})  # fmt: skip
 
 
 class ReliabilityChange(NamedTuple):

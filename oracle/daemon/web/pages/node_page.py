@@ -27,7 +27,7 @@ from oracle.daemon.web.pages.node_words import (
 from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page, two_digits
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
+from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark, ScoreEntry
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
@@ -138,17 +138,9 @@ def charts_of(history: NodeHistory, rules: Rules) -> list[CourseChart]:
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
     ]
-    timed_out = ReliabilityCause.TIMED_OUT.value
-    changes = [(one.time, float(one.after), at) for at, one in enumerate(history.marks)]
-    causes = [one.cause for one in history.marks]
     marks = Marks(
-        timeouts=[one for one, cause in zip(changes, causes, strict=True) if cause == timed_out],
-        successes=[
-            one
-            for one, mark in zip(changes, history.marks, strict=True)
-            if mark.cause not in (timed_out, ReliabilityCause.JOINED.value)
-            and mark.before != mark.after
-        ],
+        falls=_drawn(history, ReliabilityMark.FALL),
+        rises=_drawn(history, ReliabilityMark.RISE),
         excluded=[(one.time, one.back_at) for one in history.marks if one.back_at is not None],
     )
     limit = rules.exclude_enter / UNIT
@@ -156,10 +148,25 @@ def charts_of(history: NodeHistory, rules: Rules) -> list[CourseChart]:
     return [one for one in made if one is not None]
 
 
+def _drawn(history: NodeHistory, mark: ReliabilityMark) -> list[tuple[int, float, int]]:
+    """Return time, H and index of the changes that are drawn so; what changed nothing is not."""
+    return [
+        (change.time, float(change.after), index)
+        for index, change in enumerate(history.marks)
+        if CAUSES[ReliabilityCause(change.cause)].mark is mark and change.before != change.after
+    ]
+
+
+def _legend(mark: ReliabilityMark) -> str:
+    return ", ".join(dict.fromkeys(info.legend for info in CAUSES.values() if info.mark is mark))
+
+
 def _marks(history: NodeHistory, look: ApiSnapshot, rules: Rules) -> dict[str, Any]:
     return {
         "labels": [mark_label(one) for one in history.marks],
         "is_short": history.last - history.first < _CLOCK_SECONDS,
         "now_text": "now" if history.last == look.cursor.time else "",
+        "falls": _legend(ReliabilityMark.FALL),
+        "rises": _legend(ReliabilityMark.RISE),
         "limit": two_digits(f"{rules.exclude_enter / UNIT:.4f}"),
     }

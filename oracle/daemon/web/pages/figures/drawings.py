@@ -76,15 +76,15 @@ class CourseChart(NamedTuple):
     foot: float
     limit: float
     shaded: tuple[Span, ...]
-    timeouts: tuple[Moment, ...]
-    successes: tuple[Moment, ...]
+    falls: tuple[Moment, ...]
+    rises: tuple[Moment, ...]
 
 
 class Marks(NamedTuple):
-    """What happened: (time, value, index); and (from, to) in which the node was excluded."""
+    """Changes of H as (time, value, index), and the times (from, to) of exclusion."""
 
-    timeouts: Sequence[tuple[int, float, int]]
-    successes: Sequence[tuple[int, float, int]]
+    falls: Sequence[tuple[int, float, int]]
+    rises: Sequence[tuple[int, float, int]]
     excluded: Sequence[tuple[int, int]]
 
 
@@ -128,10 +128,8 @@ def course_chart(
             for since, until in marks.excluded
             if until >= first
         ),
-        timeouts=tuple(Moment(x(time), _TOP - 6, index) for time, _, index in marks.timeouts),
-        successes=tuple(
-            Moment(x(time), _height(value), index) for time, value, index in marks.successes
-        ),
+        falls=tuple(Moment(x(time), _TOP - 6, index) for time, _, index in marks.falls),
+        rises=tuple(Moment(x(time), _height(value), index) for time, value, index in marks.rises),
     )  # fmt: skip
 
 

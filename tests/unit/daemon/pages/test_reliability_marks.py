@@ -1,0 +1,41 @@
+"""The chart of a node's page draws each change of H as its cause is declared."""
+
+import pytest
+
+from oracle.daemon.web.pages.node_page import charts_of
+from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark
+from oracle.queries.api.node_history import HistoryMark, NodeHistory
+from oracle.systems.crynux.crynux_rule_sets import SEED
+
+
+def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple[int, int]:
+    """Return how many falls and rises are drawn of one change from 0.9."""
+    mark = HistoryMark.model_construct(
+        time=1_050, cause=cause.value, before="0.900000000000000000", after=after, back_at=None
+    )
+    whole = "1.000000000000000000"
+    history = NodeHistory.model_construct(
+        rows=[(time, whole, whole, whole) for time in (1_000, 1_100)], marks=[mark]
+    )
+    chart, _ = charts_of(history, SEED)
+    return len(chart.falls), len(chart.rises)
+
+
+@pytest.mark.parametrize("cause", ReliabilityCause)
+def test_change_of_reliability_is_drawn_by_the_mark_of_its_cause(cause: ReliabilityCause):
+    mark = CAUSES[cause].mark
+    assert drawn(cause) == (mark is ReliabilityMark.FALL, mark is ReliabilityMark.RISE)
+
+
+def test_void_timeout_is_no_success():
+    assert drawn(ReliabilityCause.TIMEOUT_VOID) == (0, 0)
+
+
+def test_change_that_changed_nothing_is_not_drawn():
+    assert drawn(ReliabilityCause.SUCCEEDED, after="0.900000000000000000") == (0, 0)
+
+
+def test_every_cause_is_declared_and_names_rules_that_exist():
+    assert set(CAUSES) == set(ReliabilityCause)
+    named = [rule for info in CAUSES.values() for rule in (info.factor_rule, info.increase_rule)]
+    assert [rule for rule in named if rule is not None and not hasattr(SEED, rule)] == []
