@@ -1,14 +1,11 @@
-"""What we answer to programs: JSON of `status` and its kin, the same by command and by HTTP."""
+"""What `explain` answers to programs."""
 
 from typing import Any
 
-from oracle import __version__
-from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_scores import (
     factors_of,
@@ -20,110 +17,17 @@ from oracle.domain.scoring.node_scores import (
     status_of,
 )
 from oracle.domain.state.node import Membership
-from oracle.queries.contract_view import AccountBalance, ChainView
-from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.feed_view import origin_of
-from oracle.queries.halt_view import halt_view
 from oracle.queries.legacy_answers import (
     factors_answer,
     rounds_answer,
     share_answer,
     tally_answer,
 )
-from oracle.queries.node_rows import rule_set_answer
-from oracle.queries.status import StatusReport
-from oracle.store.raw.reorg_repository import Reorg
+from oracle.queries.rule_set_view import rule_set_view
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.crynux.predownload import requests_of
-
-
-def status_answer(
-    seen: StatusReport,
-    dispatcher: AccountBalance | None,
-    endpoints: list[EndpointView],
-    chain: ChainView,
-) -> dict[str, Any]:
-    """Return what `/v1/status` and `status --json` say; `dispatcher` None: nothing is started."""
-    head = None if chain.head is None else chain.head.number
-    return {
-        "version": __version__,
-        "halts": [halt_view(halt).model_dump(mode="json") for halt in seen.halts],
-        "chain_id": seen.chain_id,
-        "start_block": seen.start_block,
-        "rules": None if seen.rules is None else rule_set_answer(seen.rules),
-        "folded": None if seen.folded is None else seen.folded._asdict(),
-        "final": seen.final,
-        "head": head,
-        "lag_blocks": seen.lag_to(chain.head),
-        "contract": chain.contract_view().model_dump(mode="json"),
-        "senders": [
-            {
-                "address": account.address,
-                "paused": None if pause is None else pause.kind.value,
-                "reason": None if pause is None else pause.reason,
-            }
-            for account, pause in seen.accounts.items()
-        ],
-        "held": [{"period": hold.period, "reason": hold.reason} for hold in seen.held],
-        "unproven": list(seen.unproven),
-        "state_mismatch": seen.mismatch,
-        "push_waits": None if seen.push is None else seen.push.error_text,
-        "kickouts_proposed": [
-            {"node": kick.node, "round": kick.round, "ready_at": kick.ready_at}
-            for kick in seen.kicks
-        ],
-        "kickouts_refused": seen.kicks_refused,
-        "nodes_without_index": seen.unregistered,
-        "registration_gas": seen.unregistered * REGISTRATION_GAS,
-        "endpoints": [view.model_dump(mode="json") for view in endpoints],
-        "endpoints_proven_wrong": dict(seen.wrong),
-        "suspect_blocks": seen.suspect,
-        "levels": dict(seen.levels),
-        "refused": None if seen.refusal is None else seen.refusal.words,
-        "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
-        "dead_letters": seen.dead_letters,
-        "feed": None if seen.feed is None else seen.feed.model_dump(mode="json"),
-        "anomalies": seen.anomalies,
-        "nodes": dict(sorted(seen.nodes.items())),
-        "kickouts_due": seen.kickouts_due,
-        "round": seen.round,
-        "round_age_seconds": seen.round_age,
-        "reports": [
-            {
-                "period": kept.report.period,
-                "as_of": kept.report.as_of.number,
-                "words": len(kept.report.records) // RECORD_BYTES,
-                "state": kept.outcome,
-                "reason": kept.reason,
-                "round": kept.round,
-            }
-            for kept in seen.reports
-        ],
-        "outbox": [
-            {"kind": kind, "state": state, "count": count}
-            for (kind, state), count in sorted(seen.outbox.items())
-        ],
-        "tasks_waiting": seen.tasks_waiting,
-        "draws_standing": seen.draws_active,
-        "oldest_draw_block": seen.oldest_draw,
-        "dispatcher": None if dispatcher is None else dispatcher.model_dump(mode="json"),
-        "lease": seen.lease,
-    }
-
-
-def _reorg(one: Reorg) -> dict[str, Any]:
-    return {
-        "time": one.time,
-        "depth": one.depth,
-        "ancestor": one.ancestor,
-        "old_tip": one.old_tip,
-        "old_hash": one.old_hash,
-        "new_tip": one.new_tip,
-        "new_hash": one.new_hash,
-        "endpoints": list(one.endpoints),
-        "logs_orphaned": one.logs_orphaned,
-    }
 
 
 def explain_answer(told: Explanation) -> dict[str, Any]:
@@ -200,7 +104,7 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "error_reported": _is_error(told, entry.task),
         "score": entry.score,
         "derived": entry.is_derived,
-        "rules": rule_set_answer(told.scored_by[entry.seq])
+        "rules": rule_set_view(told.scored_by[entry.seq]).model_dump()
         if entry.seq in told.scored_by
         else None,
         "time": entry.time,

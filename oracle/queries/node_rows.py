@@ -1,7 +1,7 @@
 """`nodes`: every node as a row, the best first, and as JSON. Asks the database alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from oracle.domain.fixed_point import decimal_text
@@ -123,7 +123,7 @@ def node_answer(row: NodeRow) -> dict[str, Any]:
     )
     return {
         "node": row.node.address,
-        "rules": rule_set_answer(row.rules),
+        "rules": asdict(row.rules),
         "status": row.status,
         "proof": "none" if row.is_of_feed else "chain",
         "excluded": row.is_excluded,
@@ -138,8 +138,3 @@ def node_answer(row: NodeRow) -> dict[str, Any]:
         "index": row.index,
         **({"legacy": said} if said else {}),
     }
-
-
-def rule_set_answer(rules: RuleSet) -> dict[str, Any]:
-    """Say which rules scored."""
-    return {"name": rules.name, "version": rules.version, "sha256": rules.sha256}

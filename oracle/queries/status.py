@@ -1,9 +1,10 @@
-"""Looks at the database without changing it: what `status`, `/v1/status` and `/metrics` tell."""
+"""What `status`, `/v1/operations`, `/v1/status` and `/metrics` read of the database."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from oracle import __version__
 from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
@@ -25,6 +26,7 @@ from oracle.indexer.snapshots import state_mismatch
 from oracle.kickouts.kickout_eligibility import due_intervals, held_among
 from oracle.queries.feed_view import FeedView, feed_view
 from oracle.queries.outbox.outbox_figures import CALL_KINDS
+from oracle.queries.status_models import NetworkStatus, OutboxCount, ReorgEntry
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.ops.halts import Halt
@@ -44,13 +46,12 @@ _NO_INTENTS = {(kind, state.value): 0 for kind in (*CALL_KINDS, REBUILT) for sta
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The database at its cursor; `nodes` by status, `outbox` by (kind, state).
+    """The database at its cursor; `nodes` by status.
 
-    `rules` are those that folded it. `folded` None: nothing is indexed yet. `round_age` in
-    seconds of block time, None before the first round. `oldest_draw` is the seed block of the draw
+    `network` is what anybody may read. `rules` are those that folded it. `folded` None: nothing is
+    indexed yet. `oldest_draw` is the seed block of the draw
     that stands the longest, None: none does. `lease` names who works on the database,
-    None: nobody. `halts` are those closed now, `reorg` is the last fork that was left, `levels`
-    counts the blocks read by the level that they reached, `dead_letters` what could not be read.
+    None: nobody. `halts` are those closed now, `reorg_endpoints` showed the last fork.
     `accounts`: who ever sent, and why he is paused, where he does. `refusal`: a block that is not
     taken in, `disputes` are blocks that two endpoints tell of differently. `mismatch`:
     where the state is not what the stored logs fold to. `held`: reports that
@@ -62,26 +63,16 @@ class StatusReport:
     the network did not end. `feed` None: there is none beside the chain.
     """
 
-    chain_id: int | None
-    start_block: int | None
+    network: NetworkStatus
     rules: RuleSet | None
     folded: BlockRef | None
     final: int | None
-    anomalies: int
     nodes: Mapping[str, int]
-    kickouts_due: int
-    round: int
-    round_age: int | None
     reports: tuple[StoredReport, ...]
-    outbox: Mapping[tuple[str, str], int]
-    tasks_waiting: int
-    draws_active: int
     oldest_draw: int | None
     lease: str | None
     halts: tuple[Halt, ...] = ()
-    reorg: Reorg | None = None
-    levels: Mapping[str, int] = field(default_factory=dict)
-    dead_letters: int = 0
+    reorg_endpoints: tuple[str, ...] = ()
     accounts: Mapping[Account, Pause | None] = field(default_factory=dict)
     refusal: BlockRefusal | None = None
     disputes: tuple[Dispute, ...] = ()
@@ -109,31 +100,21 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
     `worker` tells who works on the database, as the lease stands.
     """
     with store.reading() as uow:
-        identity, cursor = uow.identity.get(), uow.cursor.get()
+        cursor, active = uow.cursor.get(), uow.draws.active()
         held = uow.lease.current()
-        number, age = _round(uow, cursor.time if cursor else None)
-        active = uow.draws.active()
         return StatusReport(
-            chain_id=identity.chain_id if identity else None,
-            start_block=identity.start_block if identity else None,
+            network=network_status(uow),
             rules=folded_by(uow),
             folded=uow.blocks.at(cursor.number) if cursor else None,
             final=cursor.final_number if cursor else None,
-            anomalies=uow.anomalies.count(),
             nodes=_by_status(uow.nodes.counts()),
-            kickouts_due=_due(uow),
-            round=number,
-            round_age=age,
             reports=tuple(uow.reports.latest(3)),
-            outbox=uow.outbox.intents.counts(),
-            tasks_waiting=uow.tasks.count_waiting(),
-            draws_active=len(active),
             oldest_draw=active[0].seed_block if active else None,
             lease=worker(held),
             halts=tuple(uow.halts.all_closed()),
-            reorg=next(iter(uow.reorgs.newest(1)), None),
-            levels=_levels(uow),
-            dead_letters=uow.dead_letters.count_open(),
+            reorg_endpoints=tuple(
+                name for reorg in uow.reorgs.newest(1) for name in reorg.endpoints
+            ),
             accounts={
                 account: uow.outbox.accounts.paused_because(account)
                 for account in uow.outbox.counts.accounts()
@@ -155,6 +136,44 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
             feed=feed_view(uow),
             kicks_refused=sum(one.state is KickState.REFUSED for one in uow.rounds.expelled()),
         )
+
+
+def network_status(uow: UnitOfWork) -> NetworkStatus:
+    """Return what anybody may read of the database."""
+    identity, cursor = uow.identity.get(), uow.cursor.get()
+    number, age = _round(uow, cursor.time if cursor else None)
+    return NetworkStatus(
+        version=__version__,
+        chain_id=None if identity is None else identity.chain_id,
+        start_block=None if identity is None else identity.start_block,
+        round=number or None,
+        round_age_seconds=age,
+        outbox=[
+            OutboxCount(kind=kind, state=state, count=count)
+            for (kind, state), count in sorted(uow.outbox.intents.counts().items())
+        ],
+        reports_held=len(list(uow.holds.waiting())),
+        kickouts_due=_due(uow),
+        tasks_waiting=uow.tasks.count_waiting(),
+        draws_standing=len(uow.draws.active()),
+        levels=_levels(uow),
+        dead_letters=uow.dead_letters.count_open(),
+        anomalies=uow.anomalies.count(),
+        last_reorg=next(map(_reorg_entry, uow.reorgs.newest(1)), None),
+    )
+
+
+def _reorg_entry(reorg: Reorg) -> ReorgEntry:
+    return ReorgEntry(
+        ancestor=reorg.ancestor,
+        old_tip=reorg.old_tip,
+        old_hash=reorg.old_hash,
+        new_tip=reorg.new_tip,
+        new_hash=reorg.new_hash,
+        depth=reorg.depth,
+        time=reorg.time,
+        logs_orphaned=reorg.logs_orphaned,
+    )
 
 
 def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStatistics | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
+from oracle.queries.status_models import CatchingUp
 from oracle.queries.text.human_numbers import blocks, span
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.database import Store
@@ -33,13 +34,13 @@ class Progress(NamedTuple):
         rate = f"{self.done / self.seconds:,.0f} a second"
         return f"{blocks(self.left)} left at {rate}: {span(self.remaining)}, until about {until}"
 
-    def answer(self, now: int) -> dict[str, object]:
-        """Write it for programs."""
-        return {
-            "blocks_left": self.left,
-            "blocks_per_second": self.done / self.seconds,
-            "until": None if self.remaining is None else now + self.remaining,
-        }
+    def view(self, now: int) -> CatchingUp:
+        """Return the answer; `now` by this machine's clock in unix seconds."""
+        return CatchingUp(
+            blocks_left=self.left,
+            blocks_per_second=self.done / self.seconds,
+            until=None if self.remaining is None else now + self.remaining,
+        )
 
 
 def progress(

@@ -8,7 +8,7 @@ import typer
 
 from oracle.cli.inspect.catching_up import Progress, progress
 from oracle.cli.inspect.refused_senders import refused_findings, with_refused, without_advice
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import worker
 from oracle.daemon.wall_clock import unix_seconds
@@ -25,7 +25,7 @@ from oracle.queries.health import (
     is_reported_now,
     report_findings,
 )
-from oracle.queries.json_answers import status_answer
+from oracle.queries.operator_status import operator_status
 from oracle.queries.status import StatusReport, overview
 from oracle.queries.text.certainty_text import certainty_of
 from oracle.queries.text.status_text import shown_time, situation
@@ -61,9 +61,16 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         health = _judged(app, seen, looked, now, unproven)
         ahead = _progress(app, seen, looked, health, since)
     if as_json:
-        answer = status_answer(seen, account_balance, endpoints, looked)
-        catching_up = None if ahead is None else ahead.answer(now)
-        print_json({"health": health.to_dict(), "catching_up": catching_up, **answer})
+        print_answer(
+            operator_status(
+                seen,
+                health=health,
+                chain=looked,
+                endpoints=endpoints,
+                dispatcher=account_balance,
+                catching_up=None if ahead is None else ahead.view(now),
+            )
+        )
         raise typer.Exit(health.severity)
     others = chain(
         feed_lines(seen.feed),
@@ -128,10 +135,10 @@ def _balance_of_dispatcher(app: App) -> AccountBalance | None:
 def _lines(
     seen: StatusReport, account_balance: AccountBalance | None, *, is_on: bool
 ) -> Iterator[tuple[str, str]]:
-    if seen.chain_id is None:
+    if seen.network.chain_id is None:
         yield "chain", "not known yet; `qos-oracle run --once` indexes it"
         return
-    yield "chain", f"{seen.chain_id}, from block {seen.start_block}"
+    yield "chain", f"{seen.network.chain_id}, from block {seen.network.start_block}"
     if seen.rules is not None:
         yield "rules", shown(seen.rules)
     if seen.folded is not None:
@@ -141,10 +148,10 @@ def _lines(
     for kept in seen.reports:
         reason = f": {kept.reason}" if kept.reason else ""
         yield "report", f"period {kept.report.period}, {kept.outcome}{reason}"
-    for (kind, state), count in sorted(seen.outbox.items()):
-        yield "outbox", f"{count} {kind} {state}"
+    for calls in seen.network.outbox:
+        yield "outbox", f"{calls.count} {calls.kind} {calls.state}"
     yield from _of_tasks(seen, account_balance, is_on=is_on)
-    yield "anomalies", str(seen.anomalies)
+    yield "anomalies", str(seen.network.anomalies)
 
 
 def _of_reading(seen: StatusReport, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
@@ -158,23 +165,23 @@ def _of_reading(seen: StatusReport, endpoints: list[EndpointView]) -> Iterator[t
             else f" when it was asked last, {view.lag_blocks} below the newest"
         )
         yield "endpoint", f"{view.endpoint}{head}{lag}, {view.state}"
-    levels = [f"{blocks} {level}" for level, blocks in seen.levels.items()]
+    levels = [f"{blocks} {level}" for level, blocks in seen.network.levels.items()]
     yield "blocks read", ", ".join(levels) or "none"
-    yield "dead letters", str(seen.dead_letters)
-    if seen.reorg is not None:
-        depth, ancestor = seen.reorg.depth, seen.reorg.ancestor
-        when = shown_time(seen.reorg.time)
-        yield "last fork", f"{depth} blocks above block {ancestor}, {when}"
+    yield "dead letters", str(seen.network.dead_letters)
+    reorg = seen.network.last_reorg
+    if reorg is not None:
+        when = shown_time(reorg.time)
+        yield "last fork", f"{reorg.depth} blocks above block {reorg.ancestor}, {when}"
 
 
 def _of_tasks(
     seen: StatusReport, account_balance: AccountBalance | None, *, is_on: bool
 ) -> Iterator[tuple[str, str]]:
     """Say what waits to be given out, and by whom."""
-    yield "tasks", f"{seen.tasks_waiting} waiting"
-    if is_on or seen.draws_active:
+    yield "tasks", f"{seen.network.tasks_waiting} waiting"
+    if is_on or seen.network.draws_standing:
         since = "" if seen.oldest_draw is None else f", the oldest of block {seen.oldest_draw}"
-        yield "draws", f"{seen.draws_active} standing{since}"
+        yield "draws", f"{seen.network.draws_standing} standing{since}"
     if is_on:
         yield (
             "dispatcher",

@@ -58,8 +58,8 @@ class WebSection(ListenerSection):
     # Requests of one address, on average; five seconds' worth at once. `/livez` always gets its
     # answer.
     requests_per_second: float = Field(default=100.0, gt=0, le=100_000)
-    # For `/livez`, `/readyz`, `/metrics`, `/v1/status` and `/v1/outbox`. Keep it private: there
-    # is no password. 0 takes any free port.
+    # For `/livez`, `/readyz`, `/metrics`, `/v1/operations` and `/v1/outbox`. Keep it private:
+    # there is no password. 0 takes any free port.
     port: int = Field(default=8080, ge=0, le=65_535)
 
     @property

@@ -5,7 +5,6 @@ is locked or away, and need no thread.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
@@ -19,9 +18,10 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.health import health_of
-from oracle.queries.json_answers import status_answer
+from oracle.queries.operator_status import operator_status
 from oracle.queries.outbox.intent_view import IntentView, intent_view, sent_of
 from oracle.queries.status import overview
+from oracle.queries.status_models import OperatorStatus
 from oracle.store.database import Store
 from oracle.telemetry import metrics
 
@@ -71,8 +71,8 @@ def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
         """Everything for Prometheus, from memory."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
-    @web.get("/v1/status")
-    def status() -> Response:
+    @web.get("/v1/operations")
+    def operations() -> Response:
         """What `qos-oracle status --json` prints.
 
         `dispatcher` only where this process starts tasks, `contract` where it sends reports, both
@@ -105,11 +105,16 @@ def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
     return JSONResponse({"error": _FULL}, _NOT_NOW)
 
 
-def _status(watch: DaemonHealth, store: Store) -> dict[str, Any]:
+def _status(watch: DaemonHealth, store: Store) -> OperatorStatus:
     with store.reading() as uow:
         health = health_of(uow, worker)
-    told = status_answer(overview(store, worker), watch.dispatcher, watch.endpoints, watch.chain)
-    return {"health": health.to_dict(), **told}
+    return operator_status(
+        overview(store, worker),
+        health=health,
+        chain=watch.chain,
+        endpoints=watch.endpoints,
+        dispatcher=watch.dispatcher,
+    )
 
 
 def _intents(store: Store) -> list[IntentView]:

@@ -52,7 +52,7 @@ def _index(seen: StatusReport, chain: ChainView, now: int) -> str:
 
 def _last_report(seen: StatusReport, chain: ChainView, heartbeat: int, now: int) -> str:
     """Say it as the contract has it; where that is unknown, as it was folded."""
-    number, seconds, since = seen.round, seen.round_age, "as folded"
+    number, seconds, since = seen.network.round, seen.network.round_age_seconds, "as folded"
     told, head = chain.contract, chain.head
     newest = head or seen.folded
     if told is not None and head is not None:
@@ -90,7 +90,7 @@ def _senders(seen: StatusReport) -> Lines:
 
 def _kickouts(seen: StatusReport, chain: ChainView) -> str:
     refused = f", {seen.kicks_refused} refused by the network" if seen.kicks_refused else ""
-    told = f"{seen.kickouts_due} due, {len(seen.kicks)} proposed{refused}"
+    told = f"{seen.network.kickouts_due} due, {len(seen.kicks)} proposed{refused}"
     if not seen.kicks:
         return told
     first = min(seen.kicks, key=lambda kick: kick.ready_at)

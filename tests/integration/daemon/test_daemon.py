@@ -11,6 +11,7 @@ import pytest
 
 from oracle import __version__
 from oracle.cli.main import run
+from oracle.queries.status_models import OperatorStatus
 from tests.support.cli.daemon import PATIENCE_SECONDS, STOP_SECONDS, daemon, starting
 from tests.support.cli.local_network import write
 from tests.support.cli.moody_endpoint import Mood, moody_endpoint
@@ -35,9 +36,12 @@ def test_it_catches_up_and_follows_the_chain(running, network):
     network.mine(2)
     running.wait_for_block(network.head())
 
-    status = running.get("/v1/status").json()
+    status = running.get("/v1/operations").json()
     assert status["folded"]["number"] == network.head()
     assert status["lease"].startswith("qos-oracle run on ")
+    # The keys of `status --json`; the public status is another listener's.
+    assert list(status) == list(OperatorStatus.model_fields)
+    assert running.get("/v1/status").status_code == 404
 
 
 def test_it_stops_soon_after_sigterm_and_gives_the_lease_back(running, config):

@@ -72,7 +72,7 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
         assert answer["reasons"][0] == f"HALTED: {answer['halt']}"
         assert told["halt"] == "finality_violation"
         assert "oracle_finality_violation 1.0" in running.get("/metrics").text
-        (halt,) = running.get("/v1/status").json()["halts"]
+        (halt,) = running.get("/v1/operations").json()["halts"]
         assert halt["block"] == 22
 
         longer = a_chain.tree.mine_many(FINALITY + 8, on=ours)
@@ -80,7 +80,7 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
         running.wait_for("step_completed", did="resumed")
         running.wait_for_block(longer.number)
         running.wait_until_ready()
-        endpoints = running.get("/v1/status").json()["endpoints"]
+        endpoints = running.get("/v1/operations").json()["endpoints"]
         assert [one["endpoint"] for one in endpoints] == a_chain.urls
         assert all("quarantined" not in one["state"] for one in endpoints)
 

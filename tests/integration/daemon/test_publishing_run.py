@@ -114,7 +114,7 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
             # All else goes on.
             network.mine(3)
             running.wait_for_block(network.head())
-            assert running.get("/v1/status").json()["folded"]["number"] == network.head()
+            assert running.get("/v1/operations").json()["folded"]["number"] == network.head()
             assert running.get("/livez").status_code == 200
             code, _ = running.stop()
         assert code == 0

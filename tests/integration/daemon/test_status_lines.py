@@ -19,6 +19,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
 from oracle.queries.health import OLD_HEAD_SECONDS, findings_from_chain_view
 from oracle.queries.status import StatusReport
+from oracle.queries.status_models import NetworkStatus
 from oracle.queries.text.status_text import situation
 from oracle.store.outbox.records import Account
 from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures, Totals
@@ -33,21 +34,29 @@ def block(number: int, time: int = 5_000) -> BlockRef:
     return BlockRef(number, ZERO_HASH, ZERO_HASH, time)
 
 
-WELL = StatusReport(
+NETWORK = NetworkStatus(
+    version="0",
     chain_id=1,
     start_block=0,
+    round=6,
+    round_age_seconds=7,
+    outbox=[],
+    reports_held=0,
+    kickouts_due=0,
+    tasks_waiting=0,
+    draws_standing=0,
+    levels={},
+    dead_letters=0,
+    anomalies=0,
+    last_reorg=None,
+)
+WELL = StatusReport(
+    network=NETWORK,
     rules=None,
     folded=block(90),
     final=80,
-    anomalies=0,
     nodes={},
-    kickouts_due=0,
-    round=6,
-    round_age=7,
     reports=(),
-    outbox={},
-    tasks_waiting=0,
-    draws_active=0,
     oldest_draw=None,
     lease="run on host, process 7",
     accounts={ME: None},
@@ -116,7 +125,8 @@ def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknow
 
 
 def test_before_the_first_block_and_the_first_round_it_says_so():
-    new = replace(WELL, folded=None, round=0, round_age=None, accounts={})
+    network = NETWORK.model_copy(update={"round": None, "round_age_seconds": None})
+    new = replace(WELL, network=network, folded=None, accounts={})
     fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
     said = lines(new, fresh)
     assert said["index"].startswith("no block is folded yet; `qos-oracle run")
@@ -135,7 +145,8 @@ def test_kickouts_on_their_way_are_said_with_the_first_that_can_be_executed(
 ):
     later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
     kicks = (later, replace(KICK, ready_at=ready_at))
-    told = lines(replace(WELL, kickouts_due=3, kicks=kicks))["kickouts"]
+    network = NETWORK.model_copy(update={"kickouts_due": 3})
+    told = lines(replace(WELL, network=network, kicks=kicks))["kickouts"]
     assert told.startswith(f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01")
 
 

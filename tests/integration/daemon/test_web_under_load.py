@@ -14,7 +14,7 @@ from tests.support.chain.network_logs import NETWORK
 from tests.support.cli.daemon import daemon
 from tests.support.cli.local_network import write
 
-PATHS = ("/livez", "/readyz", "/metrics", "/v1/status")
+PATHS = ("/livez", "/readyz", "/metrics", "/v1/operations")
 # One commit is about a second of work; the log of writes holds a few of them.
 MOST_WAL_BYTES = 128 * 2**20
 # The publishing side waits for a window or two, each about a second of work; on a machine that is

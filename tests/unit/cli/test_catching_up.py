@@ -18,7 +18,7 @@ def test_what_is_left_is_said_with_the_rate_and_the_time_of_its_end():
 def test_who_does_not_move_has_no_end():
     standing = Progress(left=7, done=0, seconds=2.0)
     assert standing.text(NOW) == "7 blocks left, none folded within 2 s"
-    assert standing.answer(NOW)["until"] is None
+    assert standing.view(NOW).until is None
 
 
 def test_what_was_folded_meanwhile_is_counted(store: Store):

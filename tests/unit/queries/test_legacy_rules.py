@@ -128,7 +128,7 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
         counted, seen = statistics(store, RULES, None), overview(store, lambda _: None)
     due = 0 if later else 1
     assert counted is not None
-    assert (counted.kickouts["due"], seen.kickouts_due) == (due, due)
+    assert (counted.kickouts["due"], seen.network.kickouts_due) == (due, due)
 
 
 def test_the_evidence_is_the_window(new_sqlite_store):

@@ -25,7 +25,8 @@ from oracle.queries.api.records.task_view import GroupAnswer, TaskAnswer, group_
 from oracle.queries.api.rule_view import RulesAnswer, rules_view
 from oracle.queries.api.selection_view import SelectionAnswer, selection_view
 from oracle.queries.api.source import looking
-from oracle.queries.api.status_view import StatusAnswer, status_view
+from oracle.queries.api.status_view import status_view
+from oracle.queries.status_models import PublicStatus
 
 _UNPROCESSABLE = 422
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -116,7 +117,7 @@ def rule_routes(answering: ApiAnswers) -> APIRouter:
         """Every number that scores are made by, with its meaning and source."""
         return answering.look(request, rules_view)
 
-    @web.get("/status", operation_id="status", response_model=StatusAnswer)
+    @web.get("/status", operation_id="status", response_model=PublicStatus)
     def _status(request: Request) -> Response:
         """Health in a word, and the reasons."""
         return answering.look(request, status_view)

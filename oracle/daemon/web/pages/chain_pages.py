@@ -1,5 +1,6 @@
 """The pages of kickouts, draws, health and rules; and the paths of all pages."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -89,7 +90,11 @@ def health_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
     waiting = [f"{one.title}: {one.action.replace('`', '')}" for one in look.health().conditions]
     if seen.dead_letters:
         waiting.append(f"{counted(seen.dead_letters, 'log')} could not be read")
-    return page("health.html", **framed(look, "Health", "/v1/status"), seen=seen, reasons=waiting)
+    calls: Counter[str] = Counter()
+    for entry in seen.outbox:
+        calls[entry.state] += entry.count
+    frame = framed(look, "Health", "/v1/status")
+    return page("health.html", **frame, seen=seen, reasons=waiting, calls=calls)
 
 
 def rules_page(look: ApiSnapshot, _asked: PageRequest) -> Response:

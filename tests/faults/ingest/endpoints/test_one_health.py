@@ -72,9 +72,9 @@ def doors(running: Daemon, api: str) -> dict[str, bool]:
         "readyz": "no_endpoint" in ready["conditions"],
         "metrics": 'oracle_health_condition{condition="no_endpoint"} 1.0'
         in running.get("/metrics").text,
-        "api": "no_endpoint" in got(f"{api}/v1/status").json()["conditions"],
+        "api": "no_endpoint" in got(f"{api}/v1/status").json()["health"]["conditions"],
         "page": "No endpoint answers" in got(api).text,
-        "monitor": "no_endpoint" in running.get("/v1/status").json()["health"]["conditions"],
+        "monitor": "no_endpoint" in running.get("/v1/operations").json()["health"]["conditions"],
     }
 
 

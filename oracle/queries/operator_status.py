@@ -1,0 +1,95 @@
+"""The status for whoever operates the daemon: the same by `status --json` and `/v1/operations`."""
+
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
+from oracle.domain.blocks import BlockRef
+from oracle.domain.health import HealthReport
+from oracle.domain.reports.round_data import RECORD_BYTES
+from oracle.queries.contract_view import AccountBalance, ChainView
+from oracle.queries.endpoint_view import EndpointView
+from oracle.queries.halt_view import halt_view
+from oracle.queries.rule_set_view import rule_set_view
+from oracle.queries.status import StatusReport
+from oracle.queries.status_models import (
+    CatchingUp,
+    FoldedBlock,
+    HeldReport,
+    LiveProposal,
+    OperatorReorg,
+    OperatorStatus,
+    ReportEntry,
+    SenderView,
+    operator_health,
+)
+from oracle.store.reports.report_repository import StoredReport
+
+
+def operator_status(
+    report: StatusReport,
+    *,
+    health: HealthReport,
+    chain: ChainView,
+    endpoints: list[EndpointView],
+    dispatcher: AccountBalance | None,
+    catching_up: CatchingUp | None = None,
+) -> OperatorStatus:
+    """Return the answer; `dispatcher` None: nothing is started."""
+    network, reorg = report.network, report.network.last_reorg
+    return OperatorStatus(
+        **network.model_dump(exclude={"last_reorg"}),
+        health=operator_health(health),
+        catching_up=catching_up,
+        halts=[halt_view(halt) for halt in report.halts],
+        rules=None if report.rules is None else rule_set_view(report.rules),
+        folded=None if report.folded is None else _folded_block(report.folded),
+        final=report.final,
+        head=None if chain.head is None else chain.head.number,
+        lag_blocks=report.lag_to(chain.head),
+        contract=chain.contract_view(),
+        senders=[
+            SenderView(
+                address=account.address,
+                paused=None if pause is None else pause.kind.value,
+                reason=None if pause is None else pause.reason,
+            )
+            for account, pause in report.accounts.items()
+        ],
+        held=[HeldReport(period=hold.period, reason=hold.reason) for hold in report.held],
+        unproven=list(report.unproven),
+        state_mismatch=report.mismatch,
+        push_waits=None if report.push is None else report.push.error_text,
+        kickouts_proposed=[
+            LiveProposal(node=kick.node, round=kick.round, ready_at=kick.ready_at)
+            for kick in report.kicks
+        ],
+        kickouts_refused=report.kicks_refused,
+        nodes_without_index=report.unregistered,
+        registration_gas=report.unregistered * REGISTRATION_GAS,
+        endpoints=endpoints,
+        endpoints_proven_wrong=dict(report.wrong),
+        suspect_blocks=report.suspect,
+        refused=None if report.refusal is None else report.refusal.words,
+        last_reorg=None
+        if reorg is None
+        else OperatorReorg(**reorg.model_dump(), endpoints=list(report.reorg_endpoints)),
+        feed=report.feed,
+        nodes=dict(sorted(report.nodes.items())),
+        reports=[_report_entry(stored) for stored in report.reports],
+        oldest_draw_block=report.oldest_draw,
+        dispatcher=dispatcher,
+        lease=report.lease,
+    )
+
+
+def _folded_block(block: BlockRef) -> FoldedBlock:
+    return FoldedBlock(**block._asdict())
+
+
+def _report_entry(stored: StoredReport) -> ReportEntry:
+    return ReportEntry(
+        period=stored.report.period,
+        as_of=stored.report.as_of.number,
+        words=len(stored.report.records) // RECORD_BYTES,
+        state=stored.outcome,
+        reason=stored.reason,
+        round=stored.round,
+    )

@@ -1,0 +1,187 @@
+"""How the oracle is: what anybody may read, and what whoever operates it reads beside that.
+
+Public are no names of endpoints, hosts, accounts or folders.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from oracle.domain.health import HealthReport
+from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
+from oracle.queries.contract_view import AccountBalance, ContractView
+from oracle.queries.endpoint_view import EndpointView
+from oracle.queries.feed_view import FeedView
+from oracle.queries.halt_view import HaltView
+from oracle.queries.rule_set_view import RuleSetView
+
+
+class HealthView(ApiModel):
+    """The health in a word, and the conditions that hold."""
+
+    word: Literal["well", "attention", "down"] = Field(
+        description="`down`: nothing goes on; `attention`: something is wrong beside that."
+    )
+    conditions: list[str] = Field(
+        description="What is wrong, by name (docs/explanation/health.md); empty: nothing is."
+    )
+    reasons: list[str] = Field(description="The same in words.")
+
+
+def operator_health(health: HealthReport) -> HealthView:
+    """Return the health with its details, which may name endpoints, accounts and folders."""
+    return HealthView.model_validate(health.to_dict())
+
+
+def public_health(health: HealthReport) -> HealthView:
+    """Return the health with the titles of its conditions as reasons."""
+    titles = [condition.title for condition in health.conditions]
+    return HealthView.model_validate({**health.to_dict(), "reasons": titles})
+
+
+class OutboxCount(ApiModel):
+    """How many calls of a kind are in a state."""
+
+    kind: str = Field(examples=["push"])
+    state: str = Field(examples=["final"])
+    count: int
+
+
+class ReorgEntry(ApiModel):
+    """The last blocks that were given up for others."""
+
+    ancestor: int = Field(description="The last block that both sides have.")
+    old_tip: int
+    old_hash: HashText
+    new_tip: int | None = Field(description="null: no endpoint showed it.")
+    new_hash: HashText | None
+    depth: int
+    time: int = Field(description="Of the old tip, in unix seconds.")
+    logs_orphaned: int
+
+
+class NetworkStatus(ApiModel):
+    """How far index and reports are, as the database has it."""
+
+    version: str
+    chain_id: int | None
+    start_block: int | None
+    round: int | None = Field(description="The last that was accepted; null: none was.")
+    round_age_seconds: int | None = Field(description="By the time of the last folded block.")
+    outbox: list[OutboxCount] = Field(description="Calls by kind and state.")
+    reports_held: int
+    kickouts_due: int
+    tasks_waiting: int
+    draws_standing: int
+    levels: dict[str, int] = Field(description="Blocks by how well they were proven.")
+    dead_letters: int = Field(description="Logs of known kinds that could not be read.")
+    anomalies: int = Field(description="Events that broke a rule and were passed over.")
+    last_reorg: ReorgEntry | None
+
+
+class HealthAnswer(ApiModel):
+    """What an answer about the status begins with."""
+
+    health: HealthView
+
+
+class PublicStatus(NetworkStatus, HealthAnswer, Answer):
+    """How the oracle is, for anybody."""
+
+
+class CatchingUp(ApiModel):
+    """How fast the daemon comes nearer to the newest block."""
+
+    blocks_left: int
+    blocks_per_second: float
+    until: int | None = Field(description="Unix seconds; null: it did not move.")
+
+
+class FoldedBlock(ApiModel):
+    """The last block that was folded."""
+
+    number: int
+    hash: HashText
+    parent_hash: HashText
+    time: int = Field(description="Unix seconds.")
+
+
+class SenderView(ApiModel):
+    """An account that sends."""
+
+    address: AddressText
+    paused: str | None = Field(description="null: it may send.", examples=["funds"])
+    reason: str | None
+
+
+class HeldReport(ApiModel):
+    """A report that waits for a person."""
+
+    period: int
+    reason: str
+
+
+class LiveProposal(ApiModel):
+    """A kickout that is proposed on chain."""
+
+    node: AddressText
+    round: int
+    ready_at: int = Field(description="Unix seconds.")
+
+
+class ReportEntry(ApiModel):
+    """One of the last reports that were cut."""
+
+    period: int
+    as_of: int = Field(description="The block that it speaks of.")
+    words: int
+    state: str
+    reason: str | None
+    round: int | None
+
+
+class OperatorReorg(ReorgEntry):
+    """The last fork with the endpoints that showed it."""
+
+    endpoints: list[str]
+
+
+class OperatorStatus(NetworkStatus, HealthAnswer):
+    """How the oracle is, for whoever operates it: `status --json` and `/v1/operations`."""
+
+    catching_up: CatchingUp | None = Field(
+        description="null: it has caught up, or was not watched."
+    )
+    halts: list[HaltView]
+    rules: RuleSetView | None
+    folded: FoldedBlock | None = Field(description="null: nothing is indexed yet.")
+    final: int | None
+    head: int | None
+    lag_blocks: int | None
+    contract: ContractView
+    senders: list[SenderView]
+    held: list[HeldReport]
+    unproven: list[str] = Field(
+        description="Why calls wait whose nonce is used, while no endpoint shows a receipt."
+    )
+    state_mismatch: str | None = Field(
+        description="Where the state is not what the stored logs fold to."
+    )
+    push_waits: str | None = Field(description="Why the newest planned push waits.")
+    kickouts_proposed: list[LiveProposal]
+    kickouts_refused: int = Field(description="Expelled nodes that the network kept as members.")
+    nodes_without_index: int
+    registration_gas: int
+    endpoints: list[EndpointView]
+    endpoints_proven_wrong: dict[str, str] = Field(description="By name, of what.")
+    suspect_blocks: int = Field(
+        description="Blocks of an endpoint that was proven wrong, not read from another yet."
+    )
+    refused: str | None = Field(description="The block that was refused, and why.")
+    last_reorg: OperatorReorg | None
+    feed: FeedView | None = Field(description="null: there is none beside the chain.")
+    nodes: dict[str, int] = Field(description="By status.")
+    reports: list[ReportEntry] = Field(description="The last that were cut.")
+    oldest_draw_block: int | None
+    dispatcher: AccountBalance | None = Field(description="null: this process starts no tasks.")
+    lease: str | None = Field(description="Who works on the database.")

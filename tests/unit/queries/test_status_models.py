@@ -1,0 +1,25 @@
+"""The public status is a part of the operator's, and names nothing of the machine."""
+
+from oracle.domain.health import Condition, HealthFinding, HealthReport
+from oracle.queries.status_models import (
+    OperatorStatus,
+    PublicStatus,
+    operator_health,
+    public_health,
+)
+
+
+def test_each_public_key_is_a_key_of_the_operators_status():
+    assert PublicStatus.model_fields.keys() - {"as_of"} < OperatorStatus.model_fields.keys()
+
+
+def test_public_health_has_titles_where_the_operators_has_details():
+    finding = HealthFinding(Condition.NO_ENDPOINT, "https://node.example: connection refused")
+    health = HealthReport.of([finding])
+
+    assert operator_health(health).reasons == [
+        "NO-ENDPOINT: https://node.example: connection refused"
+    ]
+    public = public_health(health)
+    assert (public.word, public.conditions) == ("down", ["no_endpoint"])
+    assert public.reasons == [Condition.NO_ENDPOINT.title]
