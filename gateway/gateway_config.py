@@ -4,7 +4,7 @@ It has no keys. The token that guards the service stands in a file, or in the en
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +21,8 @@ from oracle.daemon.config.loader import (
     read_toml,
     resolve_relative_to_config,
 )
-from oracle.daemon.config.redaction import secret_parts
-from oracle.daemon.config.sections import Section, Url
+from oracle.daemon.config.redaction import SecretText, secret_parts, secret_values
+from oracle.daemon.config.sections import SecretUrl, Section
 from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.errors import InputError
 from oracle.signing.keystore import refuse_readable_by_others
@@ -63,7 +63,7 @@ class GatewaySection(ListenerSection):
 
 class GatewayDatabase(Section):
     # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`; never a daemon's.
-    url: str = Field(repr=False, min_length=1)
+    url: SecretText = Field(min_length=1)
 
 
 class PolicySection(Section):
@@ -102,7 +102,7 @@ class PolicySection(Section):
 class StakesSection(Section):
     # The database of a `qos-oracle run` that follows the network: who is a member there is
     # staked. Read only; checks with `stake = "daemon"` need it.
-    database_url: str | None = Field(default=None, repr=False, min_length=1)
+    database_url: SecretText | None = Field(default=None, min_length=1)
     # Between two looks at it.
     every_seconds: float = Field(default=30.0, ge=1, le=3600)
 
@@ -111,7 +111,7 @@ class ChecksSection(Section):
     # The chain that nodes must serve: what `eth_chainId` has to answer.
     chain_id: int = Field(ge=1, lt=2**63)
     # Address of each node, by its name in outcomes and candidates.
-    urls: dict[str, Url] = Field(min_length=1, max_length=10_000, repr=False)
+    urls: dict[str, SecretUrl] = Field(min_length=1, max_length=10_000)
     # Between two rounds.
     every_seconds: float = Field(default=60.0, ge=1, le=3600)
     # More by chance, as a share of it: not every gateway asks at the same time.
@@ -171,7 +171,7 @@ def load_gateway(path: Path) -> GatewayConfig:
     faults = _disagreements(config)
     if faults:
         raise InputError(complaint(path, faults))
-    secrets = list(secret_parts(_secret_values(config)))
+    secrets = list(secret_parts(secret_values(config)))
     if secrets:
         refuse_readable_by_others(path)
     for part in secrets:
@@ -223,11 +223,3 @@ def _disagreements(config: GatewayConfig) -> list[str]:
     if config.database.url == config.stakes.database_url:
         faults.append("database.url and stakes.database_url: are the same; name one of its own")
     return faults
-
-
-def _secret_values(config: GatewayConfig) -> Iterator[str]:
-    yield config.database.url
-    if config.stakes.database_url is not None:
-        yield config.stakes.database_url
-    for one in config.checks.values():
-        yield from one.urls.values()

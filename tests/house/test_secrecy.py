@@ -1,17 +1,58 @@
-"""Every setting is public or secret; what shows settings shows no secret one."""
+"""Addresses are secret settings; what shows settings shows no secret one."""
+
+import re
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
+from gateway.gateway_config import GatewayConfig
 from oracle.daemon.config.loader import Config
-from oracle.daemon.config.redaction import PUBLIC, SECRET, secret_parts
+from oracle.daemon.config.redaction import secret_parts, secret_settings, secret_values
+from oracle.daemon.config.sections import Section
 from reference.settings_page import settings
 
 NAMES = [one.name for one in settings()]
 
 
-def test_every_setting_is_either_public_or_secret():
-    # A new setting is named in one of the two lists of oracle/daemon/config/redaction.py.
-    assert sorted(NAMES) == sorted([*PUBLIC, *SECRET])
+def test_setting_named_as_an_address_is_secret():
+    addresses = re.compile(r"(^|_)(urls?|endpoints?|websocket|peers|providers)$")
+    named = {name for name in NAMES if addresses.search(name.partition(".")[2])}
+    assert named == {f"{section}.{name}" for section, name in secret_settings(Config)}
+
+
+@pytest.mark.parametrize("config", [Config, GatewayConfig])
+def test_secrets_are_declared_by_their_type_alone(config: type[BaseModel]):
+    sections = [kind for field in config.model_fields.values() for kind in kinds_of(field)]
+    hidden = [
+        (section.__name__, name)
+        for section in sections
+        for name, field in section.model_fields.items()
+        if not field.repr
+    ]
+    assert hidden == []
+
+
+def kinds_of(field: FieldInfo) -> list[type[Section]]:
+    kinds = (field.annotation, *get_args(field.annotation))
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)]
+
+
+def test_secrets_of_a_gateway_are_the_addresses_in_its_file():
+    told = GatewayConfig.model_validate(
+        {
+            "database": {"url": f"postgresql://me:{TOKEN}@db/gateway"},
+            "stakes": {"database_url": f"postgresql://you:{TOKEN}@db/oracle"},
+            "checks": {"eth": {"chain_id": 1, "urls": {"node-a": f"https://h/{TOKEN}"}}},
+        }
+    )
+    assert list(secret_values(told)) == [
+        f"postgresql://me:{TOKEN}@db/gateway",
+        f"postgresql://you:{TOKEN}@db/oracle",
+        f"https://h/{TOKEN}",
+    ]
+    assert TOKEN not in f"{told.database!r} {told.stakes!r} {told.checks!r}"
 
 
 def test_no_setting_can_hold_a_key_or_a_password_itself():
@@ -45,12 +86,13 @@ WRITTEN = {
 
 def test_the_settings_as_python_shows_them_show_no_secret():
     config = Config.model_validate(WRITTEN)
-    for name in SECRET:
-        section, setting = name.split(".")
+    for section, setting in secret_settings(Config):
         told = getattr(config, section)
         (one,) = told if isinstance(told, tuple) else [told]
-        assert TOKEN.lower() in str(getattr(one, setting)).lower(), name
+        assert TOKEN.lower() in str(getattr(one, setting)).lower(), setting
     assert TOKEN.lower() not in f"{config!r} {config}".lower()
+    for secret in secret_values(config):
+        assert TOKEN.lower() in secret.lower()
     shown = {section: repr(getattr(config, section)).lower() for section in WRITTEN}
     assert not [section for section, text in shown.items() if TOKEN.lower() in text]
 

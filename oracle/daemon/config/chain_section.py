@@ -12,7 +12,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from oracle.chain.hex_names import parse_hash
 from oracle.daemon.config.processors import usable_processors
-from oracle.daemon.config.sections import Section, Urls
+from oracle.daemon.config.redaction import SECRET, SecretText
+from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.rpc.endpoints.providers import host_of
 
 # More workers gain nothing on one chain: its writer takes in what these prepare.
@@ -25,7 +26,7 @@ def _websocket_url(value: str) -> str:
     return value
 
 
-WebsocketUrl = Annotated[str, AfterValidator(_websocket_url)]
+WebsocketUrl = Annotated[str, AfterValidator(_websocket_url), SECRET]
 BlockHash = Annotated[str, AfterValidator(parse_hash)]
 ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
@@ -34,13 +35,13 @@ class ChainSection(Section):
     # The chain that the daemon works for; checked at every start, at every endpoint.
     id: int = Field(gt=0)
     # JSON-RPC addresses, the first preferred; keys in them are never shown.
-    endpoints: Urls = Field(min_length=1, repr=False)
+    endpoints: SecretUrls = Field(min_length=1)
     # The provider of an endpoint, by the host of its URL, where the host itself does not tell:
     # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints
     # of one provider are one witness: a final block is confirmed by another provider.
-    providers: dict[str, ProviderName] = Field(default_factory=dict, repr=False)
+    providers: dict[SecretText, ProviderName] = Field(default_factory=dict)
     # `ws://` or `wss://`: says when to look, nothing else; polling goes on without it.
-    websocket: WebsocketUrl | None = Field(default=None, repr=False)
+    websocket: WebsocketUrl | None = None
     # A block that every endpoint must show with `chain.checkpoint_hash`; the genesis block is
     # compared anyway.
     checkpoint_block: int | None = Field(default=None, ge=0)

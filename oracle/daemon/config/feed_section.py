@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from oracle.chain.feed.relay_groups import SAME_SECONDS
+from oracle.daemon.config.redaction import SECRET
 from oracle.daemon.config.sections import Section
 from oracle.domain.feed_rows import LARGEST_ID
 from oracle.domain.scoring.rules import Rules
@@ -22,18 +23,18 @@ def _feed_url(value: str) -> str:
     return value
 
 
-FeedUrl = Annotated[str, AfterValidator(_feed_url)]
+FeedUrl = Annotated[str, AfterValidator(_feed_url), SECRET]
 
 
 class FeedSection(Section):
     # Where the feed is: `https://relay.crynux.io`. Left out: there is none. What it says has no
     # proof; keys in the address are never shown.
-    url: FeedUrl | None = Field(default=None, repr=False)
+    url: FeedUrl | None = None
     # How its rows speak.
     profile: Literal["crynux-relay"] = "crynux-relay"
     # A second feed of the same rows, such as a mirror of ours: both are compared, and nothing is
     # taken from it.
-    compare_url: FeedUrl | None = Field(default=None, repr=False)
+    compare_url: FeedUrl | None = None
     # Whether reports, kickouts and starts that rest on it may go to a contract.
     may_publish: bool = False
     # A new database begins after this row; 0: with the oldest that the feed still has.

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from oracle.daemon.config.redaction import SECRET
 from oracle.daemon.config.sections import ContractAddress, Section
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import (
@@ -58,7 +59,7 @@ def _address_on_the_web(value: str) -> str:
 
 _Named = Annotated[str, AfterValidator(_no_key), Field(min_length=1)]
 _Variable = Annotated[str, AfterValidator(_variable)]
-_Url = Annotated[str, AfterValidator(_address_on_the_web)]
+_Url = Annotated[str, AfterValidator(_address_on_the_web), SECRET]
 
 
 class KeysSection(Section):
@@ -71,7 +72,7 @@ class KeysSection(Section):
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     signer_kms_key_id: _Named | None = None
     # Instead: JSON-RPC of a remote signer; needs `keys.signer_address`.
-    signer_remote_url: _Url | None = Field(default=None, repr=False)
+    signer_remote_url: _Url | None = None
     # Instead, on chains 1337 and 31337 only: a variable that holds the key.
     signer_env: _Variable | None = None
     # Whose key the signer's must be; another's is refused at the start.
@@ -83,7 +84,7 @@ class KeysSection(Section):
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     transmitter_kms_key_id: _Named | None = None
     # Instead: JSON-RPC of a remote signer; needs `keys.transmitter_address`.
-    transmitter_remote_url: _Url | None = Field(default=None, repr=False)
+    transmitter_remote_url: _Url | None = None
     # Instead, on chains 1337 and 31337 only: a variable that holds the key.
     transmitter_env: _Variable | None = None
     # Whose key the transmitter's must be; another's is refused at the start.
@@ -95,7 +96,7 @@ class KeysSection(Section):
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     dispatcher_kms_key_id: _Named | None = None
     # Instead: JSON-RPC of a remote signer; needs `keys.dispatcher_address`.
-    dispatcher_remote_url: _Url | None = Field(default=None, repr=False)
+    dispatcher_remote_url: _Url | None = None
     # Instead, on chains 1337 and 31337 only: a variable that holds the key.
     dispatcher_env: _Variable | None = None
     # Whose key the dispatcher's must be; another's is refused at the start.
@@ -103,7 +104,7 @@ class KeysSection(Section):
     # Region of the KMS; none: as AWS's own environment says.
     kms_region: str | None = None
     # Another address of the KMS (a VPC endpoint).
-    kms_endpoint: _Url | None = Field(default=None, repr=False)
+    kms_endpoint: _Url | None = None
     # Client certificate (PEM) for remote signers: mTLS.
     remote_certificate: Path | None = None
     # Its key (PEM, mode 600).

@@ -6,7 +6,7 @@ Rooms never see these classes; `app` hands them the small values they ask for.
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +38,7 @@ from oracle.daemon.config.notify_section import (
 )
 from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
-from oracle.daemon.config.redaction import SECRET, is_secret_in, secret_parts
+from oracle.daemon.config.redaction import is_secret_in, secret_parts, secret_values
 from oracle.daemon.config.rules_section import RulesSection, faults_in_rules
 from oracle.daemon.config.sections import (
     Database,
@@ -127,7 +127,7 @@ def load(path: Path) -> Config:
             others may read it.
     """
     written = read_toml(path)
-    if is_secret_in(written):
+    if is_secret_in(written, Config):
         refuse_readable_by_others(path)
     resolve_relative_to_config(path, written, "database", "url")
     resolve_relative_to_config(path, written, "history", "stage")
@@ -146,19 +146,9 @@ def load(path: Path) -> Config:
         faults += _disagreements(config)
     if config is None or faults:
         raise InputError(complaint(path, faults))
-    for part in secret_parts(_secret_values(config)):
+    for part in secret_parts(secret_values(config)):
         hide(part)
     return config
-
-
-def _secret_values(config: Config) -> Iterator[str]:
-    for name in SECRET:
-        section, setting = name.split(".")
-        written = getattr(config, section)
-        for one in written if isinstance(written, tuple) else [written]:
-            value = getattr(one, setting)
-            if value is not None:
-                yield from [value] if isinstance(value, str) else value
 
 
 def read_toml(path: Path) -> dict[str, Any]:

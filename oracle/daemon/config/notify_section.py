@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from oracle.daemon.config.redaction import SecretText
 from oracle.daemon.config.sections import ContractAddress, Section
 from oracle.notify.notice_kinds import CHOICES
 
@@ -22,7 +23,7 @@ class NotifySection(Section):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
     # `https://…`: a webhook; else an address of Apprise's (`mailto://…`, `slack://…`), which needs
     # the extra `notify`.
-    url: str = Field(repr=False, min_length=1)
+    url: SecretText = Field(min_length=1)
     # Of a webhook: a file (mode 600) with the secret, 16 characters at least, that signs messages.
     secret_file: Path | None = None
     # What it is told of; none: of everything.

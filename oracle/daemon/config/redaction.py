@@ -1,217 +1,26 @@
-"""Which settings may be shown and which hold secrets; each is in one of the two (as Lido's are).
+"""Which settings hold secrets: those whose type has the mark `SECRET`; every other one is public.
 
-Secret ones are URLs: of them scheme, host and port are shown, and what else is in them is blacked
-out wherever it turns up. No setting holds a key or a password of a keystore: those lie in files.
+Secret settings are URLs: of a URL, scheme, host and port are shown, and the other parts are
+redacted in every log and error. No setting holds a key or the password of a keystore: those are
+in files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Final, get_args, get_origin
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from oracle.telemetry.safe_text import tokens_in_host
 
-SECRET = frozenset(
-    {
-        "database.url",
-        "chain.endpoints",
-        # A host may have a key in it.
-        "chain.providers",
-        "chain.websocket",
-        "keys.signer_remote_url",
-        "keys.transmitter_remote_url",
-        "keys.dispatcher_remote_url",
-        "keys.kms_endpoint",
-        "reporters.peers",
-        "feed.url",
-        "feed.compare_url",
-        "notify.url",
-        "tracing.endpoint",
-    }
-)
-_LISTENER = (
-    "host",
-    "port",
-    "certificate",
-    "certificate_key",
-    "client_ca_file",
-    "max_connections",
-    "max_connections_per_address",
-    "header_seconds",
-    "answer_seconds",
-    "requests_per_second",
-)
-# By section, in the order of the settings.
-_PUBLIC: Mapping[str, tuple[str, ...]] = {
-    "chain": (
-        "id",
-        "checkpoint_block",
-        "checkpoint_hash",
-        "start_block",
-        "finality_depth",
-        "finality_seconds",
-        "poll_seconds",
-        "most_answer_mib",
-    ),
-    "network": (
-        "profile",
-        "contracts",
-        "options",
-        "labels",
-    ),
-    "feed": (
-        "profile",
-        "may_publish",
-        "start_id",
-        "poll_seconds",
-        "page_rows",
-        "settle_seconds",
-        "silent_seconds",
-        "reread_seconds",
-        "timeout_seconds",
-        "most_answer_mib",
-        "drift_seconds",
-    ),
-    "verify": (
-        "head",
-        "history",
-        "receipts",
-        "every_header",
-        "audit_share",
-    ),
-    "history": (
-        "executor",
-        "scheduler",
-        "workers",
-        "stage",
-    ),
-    "oracle": (
-        "address",
-        "publish",
-        "level",
-        "period_seconds",
-        "heartbeat_seconds",
-        "deviation",
-        "report_ttl_seconds",
-        "anchor_window",
-        "evidence_folder",
-        "kick_after_rounds",
-        "max_words",
-        "min_scores",
-        "cheap_fee_wei",
-        "least_words",
-        "least_change",
-        "sanity_changed_share",
-        "sanity_changed_by",
-        "sanity_kick_share",
-        "sanity_events_share",
-        "sanity_periods",
-        "sanity_least_members",
-    ),
-    "rules": (
-        "set",
-        "close",
-        "change",
-    ),
-    "dispatch": (
-        "enabled",
-        "change",
-        "start_block",
-        "policy",
-        "weight_floor",
-        "queue_alpha",
-        "fixed_seconds",
-        "unit_seconds",
-        "max_in_flight",
-        "downloads_per_day",
-        "downloads_per_node_per_day",
-        "results_folder",
-    ),
-    "probing": (
-        "enabled",
-        "window_seconds",
-        "fee_wei",
-        "max_fee_per_window_wei",
-        "group",
-        "kind",
-        "models",
-        "size",
-        "timeout_seconds",
-    ),
-    "keys": (
-        "signer_keystore",
-        "signer_password_file",
-        "signer_kms_key_id",
-        "signer_env",
-        "signer_address",
-        "transmitter_keystore",
-        "transmitter_password_file",
-        "transmitter_kms_key_id",
-        "transmitter_env",
-        "transmitter_address",
-        "dispatcher_keystore",
-        "dispatcher_password_file",
-        "dispatcher_kms_key_id",
-        "dispatcher_env",
-        "dispatcher_address",
-        "kms_region",
-        "remote_certificate",
-        "remote_certificate_key",
-        "remote_ca_file",
-        "remote_token_file",
-        "remote_typed_data_method",
-        "timeout_seconds",
-    ),
-    "limits": (
-        "max_fee_per_gas_wei",
-        "max_cost_per_transaction_wei",
-        "max_cost_per_hour_wei",
-        "max_cost_per_day_wei",
-        "min_tip_wei",
-        "l1_fee",
-        "bump_blocks",
-        "bump_seconds",
-        "max_attempts",
-        "max_in_flight",
-        "confirmations",
-    ),
-    "reporters": (
-        "certificate",
-        "certificate_key",
-        "ca_file",
-        "poll_seconds",
-        "timeout_seconds",
-        "transmit_rank",
-        "transmit_delay_blocks",
-        "transmit_delay_seconds",
-    ),
-    "web": _LISTENER,
-    "statements": _LISTENER,
-    "api": (
-        *_LISTENER,
-        "enabled",
-        "cors",
-        "max_streams",
-        "max_streams_per_address",
-        "stream_seconds",
-    ),
-    "notify": (
-        "name",
-        "secret_file",
-        "kinds",
-        "nodes",
-        "timeout_seconds",
-        "allow_private",
-        "heartbeat_seconds",
-    ),
-    "metrics": (
-        "nodes",
-        "most_nodes",
-    ),
-    "log": (
-        "format",
-        "level",
-    ),
-}
-PUBLIC = frozenset(f"{section}.{name}" for section, names in _PUBLIC.items() for name in names)
+
+class SecretMark:
+    """Marks a type in an annotation: values of that type are redacted, and are in no `repr`."""
+
+
+SECRET: Final = SecretMark()
+SecretText = Annotated[str, SECRET]
 
 # A shorter part of a path is a word ("v3", "mainnet"), and would black out half the log.
 _SHORTEST = 16
@@ -220,19 +29,71 @@ _SHORTEST_PASSWORD = 6
 _PASSWORDS = frozenset({"password", "sslpassword"})
 
 
-def is_secret_in(written: Mapping[str, object]) -> bool:
-    """Tell whether a file with these settings, as they are written, opens a door to its reader."""
-    return any(secret_parts(_urls_in(written)))
+def is_secret(setting: FieldInfo) -> bool:
+    """Tell whether a setting, or a part of its value, is of a secret type."""
+    return SECRET in setting.metadata or _has_secret(setting.annotation)
 
 
-def _urls_in(written: Mapping[str, object]) -> Iterator[str]:
-    for name in SECRET:
-        section, setting = name.split(".")
-        settings = written.get(section)
-        for each in settings if isinstance(settings, list) else [settings]:
-            value = each.get(setting) if isinstance(each, Mapping) else None
-            told = value if isinstance(value, list) else [value]
-            yield from (one for one in told if isinstance(one, str))
+def _has_secret(annotation: object) -> bool:
+    if get_origin(annotation) is Annotated:
+        kind, *marks = get_args(annotation)
+        return SECRET in marks or _has_secret(kind)
+    return any(map(_has_secret, get_args(annotation)))
+
+
+def secret_settings(config: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Yield section and name of each secret setting of a configuration."""
+    for section, field in config.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                settings = kind.model_fields.items()
+                yield from ((section, name) for name, setting in settings if is_secret(setting))
+
+
+def secret_values(model: BaseModel) -> Iterator[str]:
+    """Yield the secret texts in a configuration, of every section in it."""
+    for name, setting in type(model).model_fields.items():
+        value = getattr(model, name)
+        if is_secret(setting):
+            yield from _secret_texts(value, setting.annotation)
+        else:
+            for part in _parts(value):
+                if isinstance(part, BaseModel):
+                    yield from secret_values(part)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _secret_texts(value: object, annotation: object) -> Iterator[str]:
+    """Yield the texts of a secret setting; of a table, the keys or the values that are marked."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        yield from value
+    elif isinstance(value, Mapping):
+        of_key, of_value = get_args(annotation)
+        if _has_secret(of_key):
+            yield from value
+        if _has_secret(of_value):
+            yield from value.values()
+
+
+def is_secret_in(written: Mapping[str, object], config: type[BaseModel]) -> bool:
+    """Tell whether a file with these settings, as they are written, has a secret in it."""
+    return any(secret_parts(_urls_in(written, config)))
+
+
+def _urls_in(written: Mapping[str, object], config: type[BaseModel]) -> Iterator[str]:
+    for section, name in secret_settings(config):
+        tables = written.get(section)
+        for table in tables if isinstance(tables, list) else [tables]:
+            value = table.get(name) if isinstance(table, Mapping) else None
+            texts = value if isinstance(value, list) else [value]
+            yield from (text for text in texts if isinstance(text, str))
 
 
 def secret_parts(urls: Iterable[str]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """What every section of the settings is made of, and those that have no file of their own."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -15,8 +16,10 @@ from pydantic import (
     StrictStr,
 )
 from pydantic_settings import NoDecode
+from typing_extensions import override
 
 from oracle.chain.hex_names import parse_address
+from oracle.daemon.config.redaction import SECRET, SecretText, is_secret
 
 if TYPE_CHECKING:
     from oracle.rpc.transport import HttpAccess
@@ -26,6 +29,13 @@ class Section(BaseModel):
     """Refuses what it does not know, never changes, never shows what was written in errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    @override
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Leave secret settings out."""
+        fields = type(self).model_fields
+        shown = {name for name, setting in fields.items() if not is_secret(setting)}
+        return ((name, value) for name, value in super().__repr_args__() if name in shown)
 
 
 def _http_url(value: str) -> str:
@@ -41,15 +51,16 @@ def split_list(value: object) -> object:
 
 Label = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[\w][\w .:#/@+-]*$")]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
-Url = Annotated[str, AfterValidator(_http_url)]
+# Keys may be part of an address.
+SecretUrl = Annotated[str, AfterValidator(_http_url), SECRET]
 # In TOML a list, in the environment `a,b`.
-Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(split_list)]
+SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_list)]
 
 
 class Database(Section):
     # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. A relative FILE lies beside the
     # configuration file; in an environment variable it is relative to the current folder.
-    url: str = Field(repr=False, min_length=1)
+    url: SecretText = Field(min_length=1)
 
 
 class LimitsSection(Section):
@@ -99,13 +110,13 @@ class NetworkSection(Section):
 class TracingSection(Section):
     # A collector that takes traces of the daemon's steps (OTLP over HTTP,
     # `http://127.0.0.1:4318/v1/traces`); none: none are made. Needs the extra `otel`.
-    endpoint: Url | None = Field(default=None, repr=False)
+    endpoint: SecretUrl | None = None
 
 
 class ReportersSection(Section):
     # Where the other reporters show what they signed; keys in the addresses are never shown.
     # Needed to transmit where the quorum is above one.
-    peers: Urls = Field(default=(), max_length=64, repr=False)
+    peers: SecretUrls = Field(default=(), max_length=64)
     # Client certificate (PEM) for those of them that ask for one: mTLS.
     certificate: Path | None = None
     # Its key (PEM, mode 600).
