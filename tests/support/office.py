@@ -157,6 +157,8 @@ class Office(WithContexts):
     urls: Sequence[str] = ()
     # The provider's name by host, as `chain.providers` has it.
     providers: Mapping[str, str] | None = None
+    # How many blocks below the newest one are final.
+    finality: int = FINALITY
     caps: SendLimits = CAPS
     settings: ReportSettings = SETTINGS
     steps: list[StepResult] = field(default_factory=list)
@@ -186,7 +188,9 @@ class Office(WithContexts):
     def open(self) -> None:
         """Start as a process does."""
         premises = self.premises
-        self.source = source_on(self._reader, *self.urls, depth=FINALITY, providers=self.providers)
+        self.source = source_on(
+            self._reader, *self.urls, depth=self.finality, providers=self.providers
+        )
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()

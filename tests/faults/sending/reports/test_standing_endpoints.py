@@ -79,6 +79,8 @@ def test_a_receipt_on_a_fork_that_one_endpoint_stands_on_keeps_no_push_from_land
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
+    # The fork stays above the final block: below it, two endpoints that differ stop the index.
+    office.restart(finality=64)
     office.period()
     office.tick()
     (sent,) = attempts(office)
