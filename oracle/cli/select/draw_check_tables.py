@@ -1,11 +1,9 @@
 """What `select --verify` shows: which block drew, among whom, and what happened instead or so."""
 
 from textwrap import fill
-from typing import Any
 
 import typer
 
-from oracle.cli.select.selection_json import drawn_answer
 from oracle.queries.selection.draw_check import AllDraws, DrawCheck
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import WIDTH, print_table
@@ -13,31 +11,6 @@ from oracle.systems.assignment import Drawing
 
 # Of each draw, on a terminal; --json has them all.
 _MOST_ROWS = 20
-
-
-def check_answer(check: DrawCheck | AllDraws) -> dict[str, Any]:
-    """Return what `select --verify --json` says; weights, x and sums as decimal strings."""
-    if isinstance(check, AllDraws):
-        return _all_answer(check)
-    return {
-        "task": check.task,
-        "verdict": check.verdict.value,
-        "why": check.why,
-        "as_of": {"block": check.as_of.number, "time": check.as_of.time},
-        "draws": [_drawing(drawing) for drawing in check.drawings],
-        "active": check.active,
-        "started_by": check.started_by,
-        "started_block": check.started_block,
-        "recorded": [
-            {
-                "seed_block": each.seed_block,
-                "seed_hash": each.seed_hash,
-                "node": each.node,
-                "over_block": each.over_block,
-            }
-            for each in check.recorded
-        ],
-    }
 
 
 def show_check(check: DrawCheck | AllDraws) -> None:
@@ -74,38 +47,6 @@ def _show_drawing(drawing: Drawing) -> None:
     print_table(("node", "weight"), rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
         typer.echo(f"… and {len(rows) - _MOST_ROWS} more; --json has them all")
-
-
-def _drawing(drawing: Drawing) -> dict[str, Any]:
-    return {
-        "seed_block": drawing.block.number,
-        "seed_hash": drawing.block.hash,
-        "seed": "0x" + drawing.seed.hex(),
-        **drawn_answer(drawing.drawn),
-        "card": drawing.card,
-        "candidates": [
-            {"node": node, "weight": str(weight)} for node, weight in drawing.candidates
-        ],
-    }
-
-
-def _all_answer(check: AllDraws) -> dict[str, Any]:
-    return {
-        "verdict": check.verdict.value,
-        "start_block": check.start_block,
-        "as_of": {"block": check.as_of.number, "time": check.as_of.time},
-        "started": check.started,
-        "agree": check.started - len(check.differing),
-        "differ": [
-            {
-                "task": each.task,
-                "started_by": each.node,
-                "started_block": each.block,
-                "drawn": each.drawn,
-            }
-            for each in check.differing
-        ],
-    }
 
 
 def _show_all(check: AllDraws) -> None:

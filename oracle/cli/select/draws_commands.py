@@ -1,13 +1,13 @@
 """`draws`: which node is drawn for which task, and what came of the last draws. Only reads."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
-from oracle.queries.selection.draw_history import DrawHistory, DrawOutcome, DrawRow, recent_draws
-from oracle.queries.text.status_text import shown_time
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
+from oracle.cli.select.select_tables import shown_as_of
+from oracle.queries.selection.draw_history import DrawEntry, DrawOutcome, RecentDraws, recent_draws
 from oracle.queries.text.text_tables import cut_hash, in_utc, print_table
 
 # On a terminal; --json has them all.
@@ -42,18 +42,18 @@ def draws(
         found = recent_draws(app.store, last)
         is_on = app.dispatch_settings is not None
     if as_json:
-        print_json(_answer(found))
+        print_answer(found)
         return
     if not is_on:
         typer.echo("dispatch.start_block is not set: nobody is drawn now")
     _show(found)
 
 
-def _show(found: DrawHistory) -> None:
+def _show(found: RecentDraws) -> None:
     count, at = len(found.active), found.as_of
     moment = "nothing is indexed yet"
     if at is not None:
-        moment = f"as of block {at.number}, {shown_time(at.time)}"
+        moment = shown_as_of(at)
     typer.echo(f"{'1 draw stands' if count == 1 else f'{count} draws stand'}, {moment}")
     if found.active:
         typer.echo("")
@@ -62,7 +62,7 @@ def _show(found: DrawHistory) -> None:
     if found.over:
         typer.echo("")
         typer.echo("over, the last first")
-        over = [(*_whom(each), str(each.draw.voided_block), _came(each)) for each in found.over]
+        over = [(*_whom(each), str(each.voided_block), _came(each)) for each in found.over]
         _print((*_COLUMNS, "over at", "what came of it"), over)
 
 
@@ -72,36 +72,14 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         typer.echo(f"… and {len(rows) - _MOST_ROWS} more; --json has them all")
 
 
-def _whom(told: DrawRow) -> tuple[str, str, str]:
+def _whom(entry: DrawEntry) -> tuple[str, str, str]:
     """Name the task as it begins, the node, and the block whose hash drew it."""
-    return cut_hash(told.draw.task), told.draw.node, str(told.draw.seed_block)
+    return cut_hash(entry.task), entry.node, str(entry.seed_block)
 
 
-def _came(told: DrawRow) -> str:
-    return "-" if told.outcome is None else _WORDS[told.outcome]
+def _came(entry: DrawEntry) -> str:
+    return "-" if entry.outcome is None else _WORDS[entry.outcome]
 
 
-def _since(told: DrawRow) -> str:
-    return in_utc(told.since, "%Y-%m-%d %H:%M:%S")
-
-
-def _answer(found: DrawHistory) -> dict[str, Any]:
-    at = found.as_of
-    return {
-        "as_of": None if at is None else {"block": at.number, "time": at.time},
-        "active": [_draw(each) for each in found.active],
-        "over": [_draw(each) for each in found.over],
-    }
-
-
-def _draw(told: DrawRow) -> dict[str, Any]:
-    draw = told.draw
-    return {
-        "task": draw.task,
-        "node": draw.node,
-        "seed_block": draw.seed_block,
-        "seed_hash": draw.seed_hash,
-        "since": told.since,
-        "over_block": draw.voided_block,
-        "outcome": None if told.outcome is None else told.outcome.value,
-    }
+def _since(entry: DrawEntry) -> str:
+    return in_utc(entry.seed_time, "%Y-%m-%d %H:%M:%S")

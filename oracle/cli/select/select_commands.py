@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from oracle.cli.event_files import lines_of
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
-from oracle.cli.select.draw_check_tables import check_answer, show_check
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
+from oracle.cli.select.draw_check_tables import show_check
 from oracle.cli.select.select_tables import show_selection
-from oracle.cli.select.selection_json import selection_answer
 from oracle.cli.system_options import (
     AtOption,
     EventsOption,
@@ -27,6 +26,7 @@ from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.events.network_events import TaskCreated
 from oracle.errors import InputError
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from oracle.queries.selection.draw_check_models import draw_check_answer
 from oracle.queries.selection.network_snapshot import NetworkSnapshot, SnapshotQuery
 from oracle.queries.selection.node_selection import (
     DrawTickets,
@@ -34,6 +34,8 @@ from oracle.queries.selection.node_selection import (
     select as select_nodes,
     wanted_task,
 )
+from oracle.queries.selection.selection_models import SelectionResult, node_selection
+from oracle.queries.selection.task_models import snapshot_time
 from oracle.queries.text.prefixes import task_named
 from oracle.queries.text.text_tables import foreign
 
@@ -110,7 +112,9 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
         choice = chosen(policy, pairs_of("--set", changes), source)
         snapshot, told = _selection(source, choice, said, (at, drawing))
     if as_json:
-        print_json(selection_answer(told, snapshot, changed_in(choice)))
+        selection = node_selection(told, snapshot.rules.name, changed_in(choice))
+        as_of = snapshot_time(snapshot)
+        print_answer(SelectionResult(as_of=as_of, **selection.model_dump()))
         return
     show_selection(told, snapshot, changed_in(choice))
 
@@ -130,7 +134,7 @@ def _verify(config: Path, task: str, *, as_json: bool) -> None:
         where = (app.chain, app.store, app.reader, settings)
         check = verify_all(*where) if key is None else verify_draw(*where, key)
     if as_json:
-        print_json(check_answer(check))
+        print_answer(draw_check_answer(check))
     else:
         show_check(check)
     if check.verdict is not DrawVerdict.AGREES:

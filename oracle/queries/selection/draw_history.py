@@ -1,12 +1,14 @@
 """The record of draws for who asks: which ones stand, and how the last of the others ended."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic import Field
+
 from oracle.domain.state.task import Task
-from oracle.store.database import Store
-from oracle.store.state.cursor_repository import Cursor
+from oracle.queries.answers import AddressText, ApiModel, HashText
+from oracle.queries.selection.task_models import SnapshotAnswer, SnapshotTime
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.draw_repository import StoredDraw
 
 
@@ -20,38 +22,62 @@ class DrawOutcome(StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True)
-class DrawRow:
-    """One draw; `outcome` None: it stands."""
+class DrawEntry(ApiModel):
+    """One draw of a task."""
 
-    draw: StoredDraw
-    outcome: DrawOutcome | None
-
-    @property
-    def since(self) -> int:
-        """Return the seed block's time, unix seconds."""
-        return self.draw.seed_time
-
-
-@dataclass(frozen=True, slots=True)
-class DrawHistory:
-    """As of the cursor, None: nothing is indexed. `active`: the oldest first; `over`: newest."""
-
-    as_of: Cursor | None
-    active: Sequence[DrawRow]
-    over: Sequence[DrawRow]
+    task: HashText
+    node: AddressText
+    seed_block: int
+    seed_hash: HashText = Field(description="sha256 of it and the task is the seed of the draw.")
+    seed_time: int = Field(description="Of the seed block, unix seconds.")
+    active: bool = Field(description="Whether its node has yet to start the task.")
+    voided_block: int | None = Field(description="At its end the draw was over.")
+    outcome: DrawOutcome | None = Field(description="How it ended; null: it is active.")
 
 
-def recent_draws(store: Store, last: int) -> DrawHistory:
-    """Return all draws that stand, and the last ones that stand no more."""
+class DrawHistory(ApiModel):
+    """Draws that are active, the oldest first, and the last of the others, the newest first."""
+
+    active: list[DrawEntry]
+    over: list[DrawEntry]
+
+
+class RecentDraws(DrawHistory, SnapshotAnswer):
+    """What `draws` answers."""
+
+
+def recent_draws(store: Store, limit: int) -> RecentDraws:
+    """Return all draws that are active, and up to `limit` of the others."""
     with store.reading() as uow:
-        active, over = uow.draws.active(), uow.draws.over(last)
-        tasks = uow.tasks.named({draw.task for draw in over})
-        return DrawHistory(
-            uow.cursor.get(),
-            [DrawRow(draw, None) for draw in active],
-            [DrawRow(draw, _outcome(draw, tasks.get(draw.task))) for draw in over],
+        cursor, history = uow.cursor.get(), draw_history(uow, limit)
+    as_of = None if cursor is None else SnapshotTime(block=cursor.number, time=cursor.time)
+    return RecentDraws(as_of=as_of, active=history.active, over=history.over)
+
+
+def draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
+    """Return all draws that are active, and up to `limit` of the others."""
+    return DrawHistory(
+        active=draw_entries(uow, uow.draws.active()),
+        over=draw_entries(uow, uow.draws.over(limit)),
+    )
+
+
+def draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[DrawEntry]:
+    """Return stored draws with what came of them."""
+    tasks = uow.tasks.named({draw.task for draw in draws if draw.voided_block is not None})
+    return [
+        DrawEntry(
+            task=draw.task,
+            node=draw.node,
+            seed_block=draw.seed_block,
+            seed_hash=draw.seed_hash,
+            seed_time=draw.seed_time,
+            active=draw.voided_block is None,
+            voided_block=draw.voided_block,
+            outcome=None if draw.voided_block is None else _outcome(draw, tasks.get(draw.task)),
         )
+        for draw in draws
+    ]
 
 
 def _outcome(draw: StoredDraw, task: Task | None) -> DrawOutcome:

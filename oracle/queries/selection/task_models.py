@@ -15,6 +15,12 @@ class SnapshotTime(ApiModel):
     time: int = Field(description="Unix seconds.", examples=[1_800_003_580])
 
 
+class SnapshotAnswer(ApiModel):
+    """What an answer of a command begins with."""
+
+    as_of: SnapshotTime | None = Field(description="null: nothing is indexed yet.")
+
+
 class TaskRequirements(ApiModel):
     """A task and what it asks for; null: its creator did not say."""
 

@@ -82,7 +82,7 @@ def known(app) -> Known:
     return {
         "node": [*nodes, nodes[0][:6]],
         # For /v1/draws as well.
-        "task": [one["task"] for one in (*draws["standing"], *draws["over"])],
+        "task": [one["task"] for one in (*draws["active"], *draws["over"])],
         "group": re.findall(r'"group":"(0x\w{64})"', why)[:5],
         "number": rounds,
         "name": re.findall(r'"(?:node|evidence)":"(0x\w+)"', kicks),

@@ -12,8 +12,8 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogPlace
 from oracle.queries.api.node_list import fraction_of_lane
-from oracle.queries.api.records.draw_view import DrawEntry, draw_entries
 from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.selection.draw_history import DrawEntry, draw_entries
 
 _ALL = 1 << 31
 _MOST_EVENTS, _MOST_ROUNDS, _MOST_DRAWS = 50, 100, 20
@@ -80,7 +80,7 @@ def node_past(look: ApiSnapshot, address: Address) -> NodePast:
             for turn in turns
         ],
         reported=list(_reported(look, address)),
-        drawn=draw_entries(look.uow.draws.of_node(address, _MOST_DRAWS)),
+        drawn=draw_entries(look.uow, look.uow.draws.of_node(address, _MOST_DRAWS)),
     )
 
 

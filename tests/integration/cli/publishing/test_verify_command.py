@@ -167,8 +167,8 @@ def test_a_drawn_node_is_taken_from_other_tasks_by_hand_as_well(played, capsys, 
     assert rows[played.forecast[WAITING]]["why_not"] == "taken"
 
     assert run(["queue", *options]) == 0
-    (group,) = json.loads(capsys.readouterr().out)["groups"]
-    assert [each["drawn"] for each in group["tasks"]] == [played.forecast[WAITING]]
+    (entry,) = json.loads(capsys.readouterr().out)["entries"]
+    assert entry["drawn"] == [played.forecast[WAITING]]
 
 
 def test_a_policy_with_a_memory_follows_the_stored_events(played, capsys, tmp_path):

@@ -1,0 +1,143 @@
+"""Who could get a task, and who is drawn: `select --json` and `/v1/select` print the same."""
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, Integer
+from oracle.queries.selection.node_selection import CandidateChance, Selection
+from oracle.queries.selection.task_models import (
+    SnapshotAnswer,
+    TaskRequirements,
+    requirements_of,
+)
+from oracle.systems.weighted_draw import Drawn
+
+
+class CandidateEntry(ApiModel):
+    """A member, and whether the task could go to it."""
+
+    node: AddressText
+    candidate: bool
+    why_not: str | None = Field(description="null: it is a candidate.", examples=["busy"])
+    weight: Integer | None
+    parts: dict[str, str] = Field(description="What the weight is made of.")
+    chance: FixedPoint | None = Field(description="Of being drawn first.")
+    drawn: int | None = Field(description="Its place among those drawn, from 1; null: it is not.")
+
+
+class DrawnNode(ApiModel):
+    """One draw; `x` is the digest modulo the sum of the weights."""
+
+    node: AddressText
+    digest: HashText
+    x: Integer
+    sum: Integer
+
+
+class DrawnCard(ApiModel):
+    """The card group that was drawn before its nodes, under a legacy policy."""
+
+    gpu: str
+    vram: int = Field(description="In GB.")
+    digest: HashText
+    x: Integer
+    sum: Integer
+
+
+class ScarceModel(ApiModel):
+    """A model that few available nodes have, and who would be asked to download it."""
+
+    model: str
+    holders: int
+    pending: int = Field(description="Nodes that were asked for it and may still answer.")
+    ask: list[AddressText]
+
+
+class SelectionFigures(ApiModel):
+    """Everybody judged for a task, and who is drawn."""
+
+    policy: str
+    version: int
+    rules: str
+    changed: dict[str, str] = Field(
+        description="Numbers of rules and policy that are not as published."
+    )
+    task: TaskRequirements
+    sum: Integer = Field(description="Of all weights.")
+    candidates: int
+    nodes: list[CandidateEntry] = Field(description="By address.")
+    seed: HashText | None = Field(description="null: nobody is drawn.")
+    card: DrawnCard | None
+    draws: list[DrawnNode]
+    predownload: list[ScarceModel] | None = Field(description="null: the policy asks nobody.")
+
+
+class SelectionResult(SelectionFigures, SnapshotAnswer):
+    """What `select` answers."""
+
+
+def node_selection(
+    selection: Selection, rules_name: str, changed: Mapping[str, str]
+) -> SelectionFigures:
+    """Return the answer about a selection; `changed`: numbers that are not as published."""
+    places = {drawn.node: place for place, drawn in enumerate(selection.drawn, start=1)}
+    min_weight = 1 if selection.has_equal_weights else 0
+    return SelectionFigures(
+        policy=selection.policy,
+        version=selection.version,
+        rules=rules_name,
+        changed=dict(changed),
+        task=requirements_of(selection.task),
+        sum=selection.total,
+        candidates=sum(judged.verdict.weight is not None for judged in selection.judged),
+        nodes=[
+            _candidate(judged, min_weight, places.get(judged.verdict.node))
+            for judged in selection.judged
+        ],
+        seed=None if selection.lots is None else "0x" + selection.lots.seed.hex(),
+        card=_card(selection),
+        draws=[drawn_node(drawn) for drawn in selection.drawn],
+        predownload=None
+        if selection.scarce is None
+        else [
+            ScarceModel(
+                model=scarce.model,
+                holders=scarce.holders,
+                pending=scarce.pending,
+                ask=list(scarce.nodes),
+            )
+            for scarce in selection.scarce
+        ],
+    )
+
+
+def drawn_node(drawn: Drawn) -> DrawnNode:
+    """Return one draw: who, the hash, the number it makes, and what it is taken modulo of."""
+    return DrawnNode(node=drawn.node, digest=drawn.digest, x=drawn.x, sum=drawn.total)
+
+
+def _candidate(judged: CandidateChance, min_weight: int, place: int | None) -> CandidateEntry:
+    verdict = judged.verdict
+    return CandidateEntry(
+        node=verdict.node,
+        candidate=verdict.weight is not None,
+        why_not=verdict.out,
+        weight=None if verdict.weight is None else max(min_weight, verdict.weight),
+        parts=dict(verdict.parts),
+        chance=judged.chance,
+        drawn=place,
+    )
+
+
+def _card(selection: Selection) -> DrawnCard | None:
+    trio = selection.trio
+    if trio is None or trio.card is None or trio.lot is None:
+        return None
+    return DrawnCard(
+        gpu=trio.card.model,
+        vram=trio.card.vram,
+        digest=trio.lot.digest,
+        x=trio.lot.x,
+        sum=trio.lot.total,
+    )
