@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import (
+    CAUSES,
     MembershipChange,
     MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
+    ReliabilityMark,
 )
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import EXPELLED
@@ -125,7 +127,7 @@ class NoticeCollector:
 def _of_nodes(
     changes: list[ReliabilityChange], excluded: set[Address], rules: Rules
 ) -> Iterator[tuple[Position, NewNotice]]:
-    """Yield timeouts, and by what a node begins or ends to be excluded; keep the set so."""
+    """Yield notices of timeouts, exclusions and recoveries; `excluded` is kept up to date."""
     for one in changes:
         said = {"before": str(one.before), "after": str(one.after), "task": one.task}
         kinds = []
@@ -134,9 +136,10 @@ def _of_nodes(
             kinds.append(NoticeKind.RECOVERED)
         if one.cause is ReliabilityCause.TIMED_OUT:
             kinds.append(NoticeKind.TIMED_OUT)
-            if one.node not in excluded and one.after < rules.exclude_enter:
-                excluded.add(one.node)
-                kinds.append(NoticeKind.EXCLUDED)
+        is_fall = CAUSES[one.cause].mark is ReliabilityMark.FALL
+        if is_fall and one.node not in excluded and one.after < rules.exclude_enter:
+            excluded.add(one.node)
+            kinds.append(NoticeKind.EXCLUDED)
         for kind in kinds:
             body = said | _place(one.at)
             yield one.at, NewNotice(kind, one.at.block, one.time, body, one.node)

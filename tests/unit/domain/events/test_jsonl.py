@@ -158,7 +158,6 @@ def test_a_node_that_stands_in_many_events_stands_in_memory_once():
 
 def test_every_event_type_has_its_name():
     assert NAMES[said.TaskErrorReported] == "task_error_reported"
-    assert len(NAMES) == 27
 
 
 def test_numbers_above_2_53_are_decimal_strings():
