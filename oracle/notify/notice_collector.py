@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import (
-    CAUSES,
+    FALLS,
     MembershipChange,
     MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
-    ReliabilityMark,
 )
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import EXPELLED
@@ -136,8 +135,7 @@ def _of_nodes(
             kinds.append(NoticeKind.RECOVERED)
         if one.cause is ReliabilityCause.TIMED_OUT:
             kinds.append(NoticeKind.TIMED_OUT)
-        is_fall = CAUSES[one.cause].mark is ReliabilityMark.FALL
-        if is_fall and one.node not in excluded and one.after < rules.exclude_enter:
+        if one.cause in FALLS and one.node not in excluded and one.after < rules.exclude_enter:
             excluded.add(one.node)
             kinds.append(NoticeKind.EXCLUDED)
         for kind in kinds:

@@ -114,6 +114,8 @@ CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
         increase_rule="boost",
     ),
 })  # fmt: skip
+# The causes that lower H, by which a node may begin to be excluded.
+FALLS = tuple(cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL)
 
 
 class ReliabilityChange(NamedTuple):

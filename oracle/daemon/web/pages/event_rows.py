@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from oracle.domain.fold.working_set import FALLS
 from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
@@ -16,7 +17,7 @@ from oracle.queries.api.source import ApiSnapshot
 _FEED_SECONDS, _MOST_EVENTS, _ROWS = 3_600, 5_000, 9
 # A sign beside the words of each kind; who is excluded by a timeout has its own.
 _SIGNS = {
-    "timed_out": "▼",
+    **{cause.value: "▼" for cause in FALLS},
     "recovered": "○",
     "joined": "●",
     "resumed": "●",

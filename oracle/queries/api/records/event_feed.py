@@ -15,6 +15,8 @@ from typing_extensions import override
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import (
+    CAUSES,
+    FALLS,
     MembershipChange,
     MembershipTransition,
     ReliabilityCause,
@@ -29,7 +31,7 @@ from oracle.queries.text.human_numbers import counted
 
 # Names of events in the stream.
 EVENT_KINDS = (
-    "timed_out", "recovered", "joined", "paused", "resumed", "left",
+    *(cause.value for cause in FALLS), "recovered", "joined", "paused", "resumed", "left",
     "kickout_due", "kickout_proposed", "kickout_executed",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
@@ -206,9 +208,10 @@ def _of_changes(
 ) -> Iterator[tuple[Position, FeedEvent]]:
     for change in changes:
         words = f"reliability {decimal_text(change.before)} to {decimal_text(change.after)}"
-        if change.cause is ReliabilityCause.TIMED_OUT:
+        if change.cause in FALLS:
             until = excluded_until(change.after, change.time, rules)
-            yield change.at, _event("timed_out", change, f"timed out: {words}", until)
+            text = f"{CAUSES[change.cause].words}: {words}"
+            yield change.at, _event(change.cause.value, change, text, until)
         elif change.cause is ReliabilityCause.JOINED:
             continue  # Its turn of membership says so.
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
