@@ -18,7 +18,6 @@ from oracle.store.state.projections import PROJECTIONS
 from oracle.store.tables.chain_tables import call, undo
 from oracle.store.tables.integrity_tables import raw_checksum
 from oracle.store.tables.log_tables import log_block, log_row, log_source
-from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
 
@@ -26,25 +25,6 @@ RAW = (log_row, log_block, log_source, call, raw_checksum)
 # What SQLite and PostgreSQL would refuse, or what nothing reads.
 UNREAD_COLUMNS = {("score", "rule_set")}
 ROWS_EACH = 3
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def indexed(
-    request: pytest.FixtureRequest, a_chain: AChain, open_indexer: OpenIndexer
-) -> Iterator[Indexer]:
-    """A database of either engine that has indexed 90 blocks, some of them not final."""
-    a_chain.live(60)
-    if request.param == "sqlite":
-        indexer = open_indexer(*a_chain.urls)
-        indexer.index()
-        yield indexer
-        return
-    server = request.getfixturevalue("postgresql_server")
-    with server.database(request.getfixturevalue("postgresql_template")) as url:
-        indexer = open_indexer(*a_chain.urls, url=url)
-        indexer.index()
-        yield indexer
-        indexer.close()
 
 
 def is_found(uow: UnitOfWork, folded: UnitOfWork) -> bool:

@@ -4,7 +4,6 @@ See docs/explanation/storage.md#state-snapshots.
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -35,30 +34,11 @@ from oracle.store.state.task_repository import task_row
 from oracle.store.tables.chain_tables import state_snapshot
 from oracle.store.tables.state_tables import node
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import SETTINGS, Indexer
 
 MANNER = RebuildOptions()
 TERMINAL = replace(SEED, name="terminal", close="terminal")
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def indexed(
-    request: pytest.FixtureRequest, a_chain: AChain, open_indexer: OpenIndexer
-) -> Iterator[Indexer]:
-    a_chain.live(90)
-    if request.param == "sqlite":
-        indexer = open_indexer(*a_chain.urls)
-        indexer.index()
-        yield indexer
-        return
-    server = request.getfixturevalue("postgresql_server")
-    with server.database(request.getfixturevalue("postgresql_template")) as url:
-        indexer = open_indexer(*a_chain.urls, url=url)
-        indexer.index()
-        yield indexer
-        indexer.close()
 
 
 def source_of(indexer: Indexer, rules: Rules = SEED) -> SnapshotSource:

@@ -1,0 +1,30 @@
+"""An indexed database of either engine, for tests that damage it or fold it again."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import Indexer
+
+_LIVE_BLOCKS = 90
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def indexed(
+    request: pytest.FixtureRequest, a_chain: AChain, open_indexer: OpenIndexer
+) -> Iterator[Indexer]:
+    """A database that has indexed the chain, the newest blocks of it not final."""
+    a_chain.live(_LIVE_BLOCKS)
+    if request.param == "sqlite":
+        indexer = open_indexer(*a_chain.urls)
+        indexer.index()
+        yield indexer
+        return
+    server = request.getfixturevalue("postgresql_server")
+    with server.database(request.getfixturevalue("postgresql_template")) as url:
+        indexer = open_indexer(*a_chain.urls, url=url)
+        indexer.index()
+        yield indexer
+        indexer.close()
