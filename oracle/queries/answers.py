@@ -49,6 +49,15 @@ class ApiModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class BlockView(ApiModel):
+    """A block of the chain."""
+
+    number: int
+    hash: HashText
+    parent_hash: HashText
+    time: int = Field(description="Unix seconds.")
+
+
 class AsOf(ApiModel):
     """The block that an answer speaks of, and how far behind it is."""
 

@@ -6,9 +6,7 @@ fee, so that a difference shows. See docs/explanation/legacy.md#money.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from oracle.domain.events.jsonl_fields import wire_int
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.state.group import GroupMember
@@ -28,16 +26,6 @@ class Earning:
     points: int | None = None
     all_points: int | None = None
     by_points: int | None = None
-
-    def answer(self) -> dict[str, Any]:
-        """Return it for programs."""
-        return {
-            "paid": str(self.paid),
-            "fee": str(self.fee),
-            "points": None if self.points is None else wire_int(self.points),
-            "of_points": None if self.all_points is None else wire_int(self.all_points),
-            "by_points": None if self.by_points is None else str(self.by_points),
-        }
 
     def text(self) -> str:
         """Return it for people."""

@@ -1,12 +1,11 @@
 """How a feed beside the chain stands, and what of an answer rests on it: that has no proof."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
-from oracle.domain.blocks import Position
-from oracle.domain.feed_rows import FeedFault, is_of_feed, row_of
+from oracle.domain.feed_rows import FeedFault
 from oracle.indexer.feeds.feed_faults import HOLDING
 from oracle.queries.answers import ApiModel
 from oracle.store.database import UnitOfWork
@@ -95,11 +94,3 @@ def fault_view(fault: FeedFault) -> FeedFaultView:
         detail=fault.detail,
         accepted_at=fault.accepted_at,
     )
-
-
-def origin_of(at: Position) -> Mapping[str, object]:
-    """Return where something was said, and by whom: a feed's row is no log, and has no proof."""
-    if not is_of_feed(at):
-        return {"block": at.block, "log": at.log}
-    stream, row = row_of(at)
-    return {"block": at.block, "log": None, "feed": [stream, row], "proof": "none"}

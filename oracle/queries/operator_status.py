@@ -1,9 +1,9 @@
 """The status for whoever operates the daemon: the same by `status --json` and `/v1/operations`."""
 
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
-from oracle.domain.blocks import BlockRef
 from oracle.domain.health import HealthReport
 from oracle.domain.reports.round_data import RECORD_BYTES
+from oracle.queries.answers import BlockView
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.halt_view import halt_view
@@ -11,7 +11,6 @@ from oracle.queries.rule_set_view import rule_set_view
 from oracle.queries.status import StatusReport
 from oracle.queries.status_models import (
     CatchingUp,
-    FoldedBlock,
     HeldReport,
     LiveProposal,
     OperatorReorg,
@@ -40,7 +39,7 @@ def operator_status(
         catching_up=catching_up,
         halts=[halt_view(halt) for halt in report.halts],
         rules=None if report.rules is None else rule_set_view(report.rules),
-        folded=None if report.folded is None else _folded_block(report.folded),
+        folded=None if report.folded is None else BlockView(**report.folded._asdict()),
         final=report.final,
         head=None if chain.head is None else chain.head.number,
         lag_blocks=report.lag_to(chain.head),
@@ -78,10 +77,6 @@ def operator_status(
         dispatcher=dispatcher,
         lease=report.lease,
     )
-
-
-def _folded_block(block: BlockRef) -> FoldedBlock:
-    return FoldedBlock(**block._asdict())
 
 
 def _report_entry(stored: StoredReport) -> ReportEntry:

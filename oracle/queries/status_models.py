@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.domain.health import HealthReport
-from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
+from oracle.queries.answers import AddressText, Answer, ApiModel, BlockView, HashText
 from oracle.queries.contract_view import AccountBalance, ContractView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import FeedView
@@ -97,15 +97,6 @@ class CatchingUp(ApiModel):
     until: int | None = Field(description="Unix seconds; null: it did not move.")
 
 
-class FoldedBlock(ApiModel):
-    """The last block that was folded."""
-
-    number: int
-    hash: HashText
-    parent_hash: HashText
-    time: int = Field(description="Unix seconds.")
-
-
 class SenderView(ApiModel):
     """An account that sends."""
 
@@ -154,7 +145,9 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     )
     halts: list[HaltView]
     rules: RuleSetView | None
-    folded: FoldedBlock | None = Field(description="null: nothing is indexed yet.")
+    folded: BlockView | None = Field(
+        description="The last block that was folded; null: nothing is indexed yet."
+    )
     final: int | None
     head: int | None
     lag_blocks: int | None

@@ -1,6 +1,6 @@
 """`explain`: why a node's score is what it is: the answer, the reasons by weight, or all of it.
 
-Its JSON is in queries.json_answers, `--full` in explain_full.
+Its JSON is in queries.explanation_view, `--full` in explain_full.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from oracle.cli.options import (
     JsonOption,
     NodeArgument,
     open_folded,
-    print_json,
+    print_answer,
 )
 from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
@@ -31,7 +31,7 @@ from oracle.queries.explain import (
     block_at,
     explain as explain_node,
 )
-from oracle.queries.json_answers import explain_answer
+from oracle.queries.explanation_view import explanation_view
 from oracle.queries.sentences.explained_standing import standing_as_of
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
 from oracle.queries.sentences.score_costs import reasons
@@ -79,7 +79,7 @@ def explain(
         told = explain_node(archive, address, as_of)
         ranking = None if as_json or full else _ranking(app, told)
     if as_json:
-        print_json(explain_answer(told))
+        print_answer(explanation_view(told))
         return
     if full:
         for line in full_lines(told):

@@ -1,6 +1,6 @@
 """All of `explain`: the way from single tasks to the number on chain, for one node, as text.
 
-Its JSON is in queries.json_answers, what legacy rules have more in explain_legacy.
+Its JSON is in queries.explanation_view, what legacy rules have more in explain_legacy.
 """
 
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Of the cursor's block the stored state is read; an earlier one is folded anew fr
 which takes seconds: whoever answers lets one at a time do so.
 """
 
-from typing import Any
-
 from pydantic import Field
 
 from oracle.domain.blocks import BlockRef
@@ -20,19 +18,20 @@ from oracle.queries.api.source import (
     looking,
 )
 from oracle.queries.explain import Explanation, explain
-from oracle.queries.json_answers import explain_answer
+from oracle.queries.explanation_models import NodeExplanation
+from oracle.queries.explanation_view import explanation_view
 
 
-class NodeExplanation(Answer):
+class ExplanationAnswer(Answer):
     """Every number behind a score, each with its log."""
 
-    explanation: dict[str, Any] = Field(
+    explanation: NodeExplanation = Field(
         description="As `qos-oracle explain --json` prints it "
-        "(docs/reference/read-api.md#explain): pool, long_term, reliability, qos, lanes."
+        "(docs/reference/read-api.md#explain)."
     )
 
 
-def node_explanation(source: ApiSource, address: Address, at: int | None) -> NodeExplanation:
+def node_explanation(source: ApiSource, address: Address, at: int | None) -> ExplanationAnswer:
     """Explain a node at a block; None: the cursor's.
 
     Raises:
@@ -41,8 +40,8 @@ def node_explanation(source: ApiSource, address: Address, at: int | None) -> Nod
     """
     with looking(source) as look:
         as_of, block = look.as_of, _block(look, at)
-    return NodeExplanation(
-        as_of=as_of, explanation=explain_answer(explained(source, address, block))
+    return ExplanationAnswer(
+        as_of=as_of, explanation=explanation_view(explained(source, address, block))
     )
 
 

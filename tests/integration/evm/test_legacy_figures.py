@@ -10,12 +10,12 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.folder import Folder
 from oracle.queries.explain import EventArchive, block_at, explain
-from oracle.queries.json_answers import explain_answer
 from oracle.queries.node_rows import node_answer, node_rows
 from oracle.queries.reports.report_view import report_view
 from oracle.store.database import Store
 from oracle.systems.legacy.submission_speed import speeds
 from oracle.systems.registry import rule_set
+from tests.support.answers import explanation_json
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare, members
 from tests.support.evm.network import ETHER, word
@@ -95,7 +95,7 @@ def test_explain_says_what_each_place_earned(premises: Premises, office: Office)
     office.index()
     as_of = block_at(lambda: office.source, office.store, None)
     archive = EventArchive(office.store, office.folder.reader, RULES)
-    told = [explain_answer(explain(archive, node, as_of)) for node in nodes]
+    told = [explanation_json(explain(archive, node, as_of)) for node in nodes]
     earned = [one["pool"]["entries"][-1]["earned"] for one in told]
 
     assert [(one["points"], one["of_points"]) for one in earned] == [(4, 34), (10, 34), (20, 34)]

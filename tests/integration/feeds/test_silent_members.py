@@ -11,11 +11,11 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import derived_zeros_reason
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.queries.explain import EventArchive, Explanation, explain
-from oracle.queries.json_answers import explain_answer
 from oracle.queries.relay_audit.own_figures import compute_figures_from_rows
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.integration.feeds.test_feed_faults import reread, stored
+from tests.support.answers import explanation_json
 from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node
 from tests.support.feeds.relay_rules import ALL_GROUPS, Stream, close_group, node_of
@@ -89,9 +89,9 @@ def test_zero_that_may_be_anothers_is_shown_as_possible_and_given_to_nobody(stor
         assert feed.pools()[node(3)] == [10]
         told = explained(feed, 3)
         assert len(told.possible_zeros) == 1
-        answer = explain_answer(told)
+        answer = explanation_json(told)
         assert [float(answer[name]) for name in ("lowest_long_term", "long_term")] == [0.5, 1.0]
-        assert explain_answer(explained(feed, 1))["possible_zeros"] == []
+        assert explanation_json(explained(feed, 1))["possible_zeros"] == []
 
 
 def test_node_that_only_times_out_in_groups_becomes_due_for_a_kickout(store: Store):
@@ -110,7 +110,7 @@ def test_node_that_only_times_out_in_groups_becomes_due_for_a_kickout(store: Sto
 
         with store.reading() as uow:
             assert [interval.node for interval in uow.kickouts.open()] == [node(3)]
-        assert "derived" in explain_answer(explained(feed, 3))["held"]
+        assert "derived" in explanation_json(explained(feed, 3))["held"]
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
     # A stake is not taken on a conclusion: who only has derived zeros waits for a person.

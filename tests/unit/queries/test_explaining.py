@@ -6,11 +6,11 @@ from oracle.cli.inspect.explain_full import full_lines as explained
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.fold import Fold
 from oracle.queries.explain import EventArchive, Explanation, explain
-from oracle.queries.json_answers import explain_answer
 from oracle.queries.sentences.explained_standing import standing_as_of
 from oracle.queries.sentences.node_sentences import headline
 from oracle.queries.text.human_numbers import moment
 from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.answers import explanation_json
 from tests.support.histories import History, node, rules_with, task
 from tests.support.scripted_reader import Unread
 from tests.unit.reporting.test_reporting import block
@@ -44,7 +44,7 @@ def test_an_error_that_ranks_behind_slower_results_is_called_one(told):
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
     seen = told(history.closes("g", "1", "2"))
     assert "score 5 (rank 2 of 10 s, 1 s (an error))" in text_of(seen)
-    (entry,) = explain_answer(seen)["pool"]["entries"]
+    (entry,) = explanation_json(seen)["pool"]["entries"]
     assert (entry["error_reported"], entry["others"][0]["error_reported"]) == (True, False)
     assert entry["creator"] == node("C")
 
@@ -59,7 +59,7 @@ def test_a_void_timeout_is_told_with_its_limit_and_healing_goes_on_across_it(tol
     # One healing of half an hour, not two of parts of it.
     assert text.count("healed in 600 s") == 1
     assert "healed in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
-    changes = explain_answer(seen)["reliability"]["changes"]
+    changes = explanation_json(seen)["reliability"]["changes"]
     assert [change["cause"] for change in changes] == [
         *("joined", "timed_out", "timeout_void", "timed_out")
     ]
@@ -75,7 +75,7 @@ def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
         history.after(1).submits(names[1]).submits(names[2])
         history.closes(f"group {n}", *names)
     seen = told(history)
-    text, answer = text_of(seen), explain_answer(seen)
+    text, answer = text_of(seen), explanation_json(seen)
     assert "Creators of their tasks: 2; 49 of the scores from one" in text
     why = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
     assert f"held for a person: {why}" in text
@@ -97,7 +97,7 @@ def test_what_a_node_was_asked_to_download_is_told_with_what_became_of_it(told):
     history = History().joins("A").is_asked_to_download("A", "late")
     history.after(1000).is_asked_to_download("A", "done").adds_model("A", "done")
     seen = told(history.after(1000).is_asked_to_download("A", "soon"))
-    states = {each["model"]: each["state"] for each in explain_answer(seen)["downloads"]}
+    states = {each["model"]: each["state"] for each in explanation_json(seen)["downloads"]}
     assert states == {"late": "unanswered", "done": "answered", "soon": "open"}
     text = text_of(seen)
     assert "Asked to download in the last day:" in text

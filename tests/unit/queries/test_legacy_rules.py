@@ -19,11 +19,11 @@ from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_eligibility import KickoutRules, due_intervals, evidence_at, looks_at
 from oracle.queries.explain import EventArchive, explain
-from oracle.queries.json_answers import explain_answer
 from oracle.queries.node_rows import node_answer, node_rows
 from oracle.queries.replay import replay
 from oracle.queries.status import overview, statistics
 from oracle.telemetry.metrics import SHARES
+from tests.support.answers import explanation_json
 from tests.support.examples import examples
 from tests.support.histories import History, node, task
 from tests.support.scripted_reader import Unread
@@ -193,7 +193,7 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
         told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
         rows = {row.node.address: node_answer(row) for row in node_rows(store, RULES)}
         counted = statistics(store, RULES, None)
-    answer = explain_answer(told)
+    answer = explanation_json(told)
     assert answer["pool"]["scores"] == [10, 10, 10]
     legacy = answer["legacy"]
     assert [rounds["task"] for rounds in legacy["rounds"]] == [task(name) for name in "123"]
@@ -221,7 +221,7 @@ def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
         with store.transaction() as uow:
             as_of = stored(uow, low().quits("B"), MONTH)
         told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
-    answer = explain_answer(told)
+    answer = explanation_json(told)
     assert (answer["qos"], answer["legacy"]["Q"], answer["legacy"]["tasks"]) == (None, None, 0)
     text = "\n".join(explained(told))
     assert "Node score: none, no task has ended in this window" in text

@@ -10,7 +10,7 @@ from oracle.chain.hex_names import parse_address
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
 from oracle.queries.api.network_view import NetworkAnswer, network
-from oracle.queries.api.node_explanation import NodeExplanation, node_explanation
+from oracle.queries.api.node_explanation import ExplanationAnswer, node_explanation
 from oracle.queries.api.node_history import (
     MOST_POINTS,
     HistoryQuery,
@@ -115,7 +115,7 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
         """A node's membership, what the contract was told of it, and the draws that drew it."""
         return answering.look(request, lambda look: node_past(look, named(look, node).address))
 
-    @web.get("/nodes/{node}/explain", operation_id="explain", response_model=NodeExplanation)
+    @web.get("/nodes/{node}/explain", operation_id="explain", response_model=ExplanationAnswer)
     def _explain(
         request: Request,
         node: NodePath,
@@ -126,7 +126,7 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
         Of an earlier block it is folded anew, one question at a time: 503 where another is.
         """
 
-        def made() -> NodeExplanation:
+        def made() -> ExplanationAnswer:
             with looking(answering.source) as look:
                 address = named(look, node).address
             return node_explanation(answering.source, address, at)

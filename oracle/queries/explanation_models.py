@@ -1,0 +1,209 @@
+"""Every number behind a score: `explain --json` and `/v1/nodes/{node}/explain` print the same."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PlainSerializer, WithJsonSchema
+
+from oracle.domain.events.jsonl_fields import wire_int
+from oracle.queries.answers import (
+    AddressText,
+    ApiModel,
+    BlockView,
+    FixedPoint,
+    FractionText,
+    HashText,
+    Integer,
+)
+from oracle.queries.rule_set_view import RuleSetView
+
+# A number in JSON, text where JavaScript would lose digits of it.
+WireInteger = Annotated[
+    int,
+    PlainSerializer(wire_int, when_used="json"),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]}),
+]
+
+
+class Origin(ApiModel):
+    """Where something was said: in a log of the chain, or in a row of a feed, without proof."""
+
+    block: int
+    log: int | None = Field(description="null: a feed's row. -1: said by a call itself.")
+    feed: tuple[int, int] | None = Field(description="Stream and row of a feed.")
+    proof: Literal["chain", "none"]
+
+
+class LoggedOrigin(Origin):
+    """The same with its transaction."""
+
+    transaction: HashText | None = Field(description="null: the raw log is not kept.")
+
+
+class EarningView(ApiModel):
+    """What a task brought its node, in wei, of a fee that went to one or several."""
+
+    paid: Integer
+    fee: Integer
+    points: WireInteger | None = Field(description="null: the fee was not shared.")
+    of_points: WireInteger | None
+    by_points: Integer | None = Field(description="What the points make of the fee.")
+
+
+class GroupFellow(ApiModel):
+    """Another task of the same group."""
+
+    task: HashText
+    node: AddressText | None
+    rank: int | None
+    elapsed: int | None = Field(description="In seconds.")
+    error_reported: bool
+    possible: bool = Field(description="Whether it only may be a member.")
+
+
+class ScoreView(LoggedOrigin):
+    """A task score in the pool."""
+
+    seq: int = Field(description="Counts the scores of the node from 1.")
+    task: HashText
+    group: HashText
+    creator: AddressText | None
+    rank: int | None
+    elapsed: int | None = Field(description="In seconds.")
+    error_reported: bool
+    score: int
+    derived: bool = Field(description="Whether it is concluded, and said by nobody.")
+    rules: RuleSetView | None
+    time: int = Field(description="Unix seconds.")
+    earned: EarningView | None
+    others: list[GroupFellow]
+
+
+class ScorePoolView(ApiModel):
+    """The scores that the long-term score is made of."""
+
+    scores: list[int]
+    sum: int
+    size: int
+    creators: int
+    most_of_one_creator: int
+    decisive_of_one_creator: int
+    entries: list[ScoreView]
+
+
+class ReliabilityChangeView(LoggedOrigin):
+    """A change of the reliability H."""
+
+    cause: str
+    task: HashText | None
+    before: FixedPoint
+    after: FixedPoint
+    time: int = Field(description="Unix seconds.")
+
+
+class ReliabilityView(ApiModel):
+    """The reliability H: `base` at the time `since`, and healed up to the block."""
+
+    base: FixedPoint
+    since: int = Field(description="Unix seconds.")
+    at: FixedPoint
+    changes: list[ReliabilityChangeView]
+
+
+class KickoutInterval(ApiModel):
+    """From where to where a kickout was due."""
+
+    opened_at: Origin
+    closed_at: Origin | None = Field(description="null: it still is.")
+
+
+class DownloadView(ApiModel):
+    """A request to download a model; times in unix seconds."""
+
+    model: str
+    asked_at: int
+    until: int
+    state: str = Field(examples=["open", "answered", "unanswered"])
+
+
+class LaneOnChain(ApiModel):
+    """What the contract holds of the node."""
+
+    index: int
+    lane: int
+    qos: int
+    round: int | None
+    time: int | None = Field(description="Unix seconds.")
+    as_of: int | None = Field(description="The block that the round speaks of.")
+
+
+class SentLane(LoggedOrigin):
+    """What a report said of the node last."""
+
+    round: int
+    lane: int | None
+
+
+class RoundRank(ApiModel):
+    """The place in one of the two rounds of a legacy task."""
+
+    rank: int | None
+    score: int | None
+
+
+class RoundPart(ApiModel):
+    """One node in both rounds of a legacy task."""
+
+    node: AddressText
+    round: int
+    commitment: RoundRank
+    disclosure: RoundRank
+    score: int | None
+
+
+class LegacyRounds(ApiModel):
+    """Both rounds of a legacy task."""
+
+    task: HashText
+    nodes: list[RoundPart]
+    scored: bool = Field(description="False: nobody submitted anything.")
+
+
+class LegacyWindow(ApiModel):
+    """The window of the legacy rules, and R, P, B and Q among the peers; null: no member."""
+
+    window: WireInteger
+    tasks: int
+    node_score: FractionText | None
+    online_seconds: WireInteger
+    R: FractionText | None
+    P: FractionText | None
+    B: FractionText | None
+    Q: FractionText | None
+    incentive_share: FractionText | None
+    rounds: list[LegacyRounds]
+
+
+class NodeExplanation(ApiModel):
+    """Every number behind the score of a node, each with its log."""
+
+    node: AddressText
+    as_of: BlockView
+    rules: str
+    rules_version: int
+    rules_sha256: str
+    status: str
+    pool: ScorePoolView
+    long_term: FixedPoint
+    lowest_long_term: FixedPoint = Field(description="With every 0 that is possible.")
+    possible_zeros: list[Origin]
+    reliability: ReliabilityView
+    qos: FixedPoint | None = Field(description="null: it is no member.")
+    excluded: bool
+    kickout_due: bool
+    kickouts: list[KickoutInterval]
+    held: str | None = Field(description="Why a person would have to propose its kickout.")
+    downloads: list[DownloadView]
+    lane: int
+    on_chain: LaneOnChain | None = Field(description="null: the contract does not know it.")
+    sent: SentLane | None
+    legacy: LegacyWindow | None = Field(description="Under legacy rules alone.")
