@@ -6,9 +6,13 @@ from typing import Any, Self
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
-from oracle.domain.events.download_events import DownloadRequested
-from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
-from oracle.domain.events.payment_events import FeeShared
+from oracle.domain.events.network_events import (
+    AbortReason,
+    DomainEvent,
+    DownloadRequested,
+    FeeShared,
+    LastStatus,
+)
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey

@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
-from oracle.domain.events.download_events import DownloadRequested
-from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
-from oracle.domain.events.payment_events import FeeShared
+from oracle.domain.events.network_events import (
+    AbortReason,
+    DomainEvent,
+    DownloadRequested,
+    FeeShared,
+    LastStatus,
+)
 from tests.support.histories import GENESIS_TIME, History, group, node, task
 
 NODES = ("A", "B", "C", "D")

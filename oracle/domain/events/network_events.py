@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.event_fields import (
     Count,
     Flag,
@@ -27,7 +26,6 @@ from oracle.domain.events.event_fields import (
     WholeGigabytes,
     word_kind,
 )
-from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.events.timed_event import TimedEvent
 
 Version = tuple[int, int, int]
@@ -99,6 +97,16 @@ class ModelAdded(TimedEvent):
 
     node: NodeAddress
     model: Text
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadRequested(TimedEvent):
+    """The node is asked to download the model, and by nobody again before `until` (unix time)."""
+
+    # See docs/explanation/dispatch.md#pre-download; `ModelAdded` answers it.
+    node: NodeAddress
+    model: Text
+    until: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +247,15 @@ class TaskValidated(TimedEvent):
     """The result was accepted, alone or in its group."""
 
     task: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class FeeShared(TimedEvent):
+    """The node gets `fee` wei of its group's fee for its task, before the task ends."""
+
+    task: TaskId
+    node: NodeAddress
+    fee: WeiAmount
 
 
 @dataclass(frozen=True, slots=True)

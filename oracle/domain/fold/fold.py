@@ -9,9 +9,7 @@ from typing import Any
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events import network_events as said
-from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold import (
     cancelling,
     group_validation,
@@ -38,7 +36,7 @@ HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.NodeJoined: node_lifecycle.apply_node_joined,
     said.NodeUpdated: node_lifecycle.apply_node_updated,
     said.ModelAdded: node_lifecycle.apply_model_added,
-    DownloadRequested: node_lifecycle.apply_download_requested,
+    said.DownloadRequested: node_lifecycle.apply_download_requested,
     said.NodePaused: node_lifecycle.apply_node_paused,
     said.NodeResumed: node_lifecycle.apply_node_resumed,
     said.NodeQuit: node_lifecycle.apply_node_left,
@@ -54,7 +52,7 @@ HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.ResultCommitted: task_runs.apply_run_answer,
     said.ResultDisclosed: task_lifecycle.apply_result_disclosed,
     said.TaskValidated: task_lifecycle.apply_task_validated,
-    FeeShared: task_lifecycle.apply_fee_shared,
+    said.FeeShared: task_lifecycle.apply_fee_shared,
     said.TaskSucceeded: task_endings.apply_task_ended,
     said.TaskRefunded: task_endings.apply_task_ended,
     said.TaskInvalidated: task_endings.apply_task_ended,

@@ -5,8 +5,8 @@ docs/reference/scoring-rules.md#coming-back.
 """
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import (
+    DownloadRequested,
     ModelAdded,
     NodeJoined,
     NodeKickedOut,

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from oracle.domain.events.network_events import (
     DomainEvent,
+    FeeShared,
     LastStatus,
     ResultDisclosed,
     TaskAborted,
@@ -16,7 +17,6 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskTimedOut,
 )
-from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.state.node import Membership, Node, Pending
 from oracle.domain.state.task import Task
 

@@ -1,6 +1,7 @@
 """The life of a task up to its end: created, queued, started, answered, validated."""
 
 from oracle.domain.events.network_events import (
+    FeeShared,
     ResultDisclosed,
     TaskCreated,
     TaskErrorReported,
@@ -9,7 +10,6 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskValidated,
 )
-from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold import group_validation, node_lifecycle, task_runs
 from oracle.domain.fold.preconditions import (
     Breach,

@@ -6,10 +6,11 @@ import pytest
 
 from oracle.chain.decode.abi import load
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
+    DownloadRequested,
+    FeeShared,
     GroupValidated,
     LastStatus,
     ModelAdded,
@@ -47,7 +48,6 @@ from oracle.domain.events.oracle_events import (
     NodeReadmitted,
     NodeRegistered,
 )
-from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
 from oracle.errors import InputError
