@@ -12,7 +12,8 @@ from oracle.cli.options import (
 )
 from oracle.daemon.app import App
 from oracle.daemon.main_loop import run_daemon, run_to_head
-from oracle.daemon.startup import Sends, tracing
+from oracle.daemon.run_phases import Sends
+from oracle.daemon.startup import tracing
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import InputError

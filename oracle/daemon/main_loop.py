@@ -17,18 +17,18 @@ from oracle.daemon.maintenance_steps import (
     why_unaudited,
 )
 from oracle.daemon.optional_steps import node_metrics_job, notify_job
-from oracle.daemon.scheduler import Job, JobLiveness, Waker, run as run_jobs, run_once
-from oracle.daemon.service_manager import supervised
-from oracle.daemon.startup import (
+from oracle.daemon.run_phases import (
     RUN_COMMAND,
     DaemonProcess,
     Sends,
     prepare_steps,
     retry_until_answered,
-    serving_all,
     take_lease,
     waking_on_new_heads,
 )
+from oracle.daemon.scheduler import Job, JobLiveness, Waker, run as run_jobs, run_once
+from oracle.daemon.service_manager import supervised
+from oracle.daemon.startup import serving_all
 from oracle.daemon.steps import (
     PROBE_SECONDS,
     RECONCILE_SECONDS,

@@ -77,13 +77,13 @@ def a_console() -> Console:
 
 
 def frame_of(shown: RenderableType) -> Frame:
-    """Return what a renderable looks like, without what lies below the last line."""
+    """Return what a renderable looks like; of a long one the last lines, as a terminal scrolls."""
     lines = a_console().render_lines(shown, pad=False)
-    return tuple(_line((one.text, one.style) for one in line) for line in lines[:LINES])
+    return tuple(_line((part.text, part.style) for part in line) for line in lines[-LINES:])
 
 
 def frame_of_text(ansi: str) -> Frame:
-    """The same for what a program wrote to a terminal."""
+    """Return what a terminal shows of the text that a program wrote."""
     return frame_of(Text.from_ansi(ansi.rstrip()))
 
 
