@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +31,8 @@ _PortOption = Annotated[
     int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
 ]
 _OURS = "reference"
+# Of a demo that does not hold.
+_SHOWN_WARNINGS = 50
 _NOTHING_LEFT = "chain and daemon are stopped, and their folder with keys is deleted"
 # A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -113,9 +117,22 @@ def _play_ours(options: ShowOptions, *, keep: bool, as_json: bool) -> None:
                 screen.say(f"{name:8} {address}")
             screen.say("everything goes on; Ctrl-C ends it")
             play.keep_working(daemon)
+        if not summary.holds:
+            _print_state(daemon.configuration)
         daemon.stop()
     if not summary.holds:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+def _print_state(configuration: Path) -> None:
+    """Print to stderr how the daemon stands: its database and log are deleted with the demo."""
+    for command in (("status",), ("kickout", "list"), ("outbox", "list")):
+        arguments = [sys.executable, "-m", "oracle", *command, "--config", str(configuration)]
+        printed = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+        typer.echo(f"{' '.join(command)}:\n{printed.stdout}{printed.stderr}", err=True)
+    lines = configuration.with_name("daemon.log").read_text("utf-8").splitlines()
+    warnings = [line for line in lines if '"level": "info"' not in line]
+    typer.echo("\n".join(["warnings of the daemon:", *warnings[-_SHOWN_WARNINGS:]]), err=True)
 
 
 def _system(name: str, network: str) -> DemoSystem:
