@@ -65,7 +65,7 @@ def _demo(
     ] = SEED_SYSTEM.name,
     json_: JsonOption = False,
 ) -> None:
-    """Show the whole product on a real local EVM chain, in about 90 seconds.
+    """Show the whole product on a real local EVM chain, in about three minutes.
 
     Exit code 0 only if every score on chain equals the one that an independent process computes
     from the chain's logs, and the bad node was kicked out and took its stake. With --waves, the

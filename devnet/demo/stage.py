@@ -23,8 +23,8 @@ GAS = hex(3_000_000)
 _GAS_TO_CREATE = hex(12_000_000)
 
 # admin, creator of tasks, treasury; then one account for each node, then more creators. A kickout
-# whose scores are mostly of one creator's tasks waits for a person: of 50 scores that happens by
-# chance in one demo of a hundred with three creators, and in none of thousands with five.
+# whose scores are mostly of one creator's tasks waits for a person. With five creators chance
+# alone gives no creator more than half of 50 scores.
 _CROWD, _MORE_CREATORS = 3, 4
 ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
 
