@@ -98,6 +98,11 @@ def _of_kickouts(
             row = next(row for row in now.rows if row.address == interval.node)
             text = f"{row.name} is due to be kicked out: {_reason(row)}"
             yield FeedEntry(now.time, now.block, text, "big")
+    open_now = {interval.node for interval in now.due}
+    for row in now.rows:
+        if row.address in known - open_now and row.status not in _GONE:
+            text = f"{row.name} is no longer due to be kicked out: {_reason(row)}"
+            yield FeedEntry(now.time, now.block, text, "good")
     earlier = {kick.node: kick.state for kick in before.kicks}
     for kick in now.kicks:
         if earlier.get(kick.node) is kick.state:

@@ -2,16 +2,17 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from devnet.demo.acts import ACTS, Playbill
-from devnet.demo.news import FeedEntry
+from devnet.demo.news import FeedEntry, news
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
 
 
@@ -79,3 +80,16 @@ def test_acts_go_on_and_never_back():
         playbill.see(now)
         seen.append(int(playbill.line[0]))
     assert seen == [1, 2, 3, 4, 5, 5]
+
+
+def test_closed_kickout_interval_is_announced():
+    now = snapshot(nodes=1)
+    node = now.rows[0]
+    due = replace(now, due=(KickoutDue(node.address, Position(1, 1, 1), None),))
+    opened, closed = list(news(now, due)), list(news(due, now))
+    assert [entry.text.split(":")[0] for entry in opened] == [
+        f"{node.name} is due to be kicked out"
+    ]
+    assert [entry.text.split(":")[0] for entry in closed] == [
+        f"{node.name} is no longer due to be kicked out"
+    ]
