@@ -27,11 +27,13 @@ def demo_pages(configuration: Path, told: DemoTold) -> Iterator[str]:
     Not by the daemon: it knows of no demonstration, and what is played is told on the page.
     """
     # A server takes a second to import: the help of `demo` has to stay quick.
-    from oracle.daemon.read_app import ReadApp  # noqa: PLC0415
+    from oracle.daemon.compose import open_reader  # noqa: PLC0415
+    from oracle.daemon.records import open_records  # noqa: PLC0415
     from oracle.daemon.startup import read_api_of  # noqa: PLC0415
     from oracle.daemon.web.http_server import serving  # noqa: PLC0415
 
-    with ReadApp(load(configuration)) as app:
-        web = read_api_of(app, told.head, clock=told.clock, act=told.act)
-        with serving(web, app.config.api.listener) as address:
+    with open_records(load(configuration)) as records:
+        reader = open_reader(records.config)
+        web = read_api_of(records, reader, told.head, clock=told.clock, act=told.act)
+        with serving(web, records.config.api.listener) as address:
             yield address

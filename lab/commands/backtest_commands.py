@@ -39,8 +39,10 @@ from lab.commands.loop_options import (
 from lab.page.page import page_of
 from oracle.cli.event_files import lines_of
 from oracle.cli.inspect.parquet_command import exported_history
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
 from oracle.cli.system_options import EventsOption
+from oracle.daemon.compose import open_reader
+from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import NotInOrderError, events_in_order, parse_events
 from oracle.domain.events.network_events import DomainEvent
@@ -188,12 +190,12 @@ def _events(
             # An iterator alone: when it has been read, the events need no more memory.
             yield iter(parse_events(lines))
         return
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
         last = cursor.number if wanted.last is None else min(wanted.last, cursor.number)
-        yield stored_events(uow, app.reader, BlockRange(0, last))
+        yield stored_events(uow, open_reader(records.config), BlockRange(0, last))
 
 
 def _asked(

@@ -10,11 +10,12 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_answer,
     print_json,
 )
 from oracle.cli.write_session import acting, command_lease
+from oracle.daemon.records import open_records
 from oracle.domain.feed_rows import LARGEST_ID
 from oracle.errors import InputError
 from oracle.indexer.feeds.accepting import accept
@@ -42,9 +43,9 @@ def list_faults(
     as_json: JsonOption = False,
 ) -> None:
     """List what is wrong with the feed; `docs/explanation/feed.md` says what each means."""
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
         found = uow.feed.faults(is_open=not everything)
-        is_read = app.config.feed.url is not None
+        is_read = records.config.feed.url is not None
     if as_json:
         print_answer([fault_view(fault) for fault in found])
         return
@@ -75,7 +76,10 @@ def accept_faults(
     as_json: JsonOption = False,
 ) -> None:
     """Accept the feed's faults: what is stored is what the scores rest on, and it is read on."""
-    with open_app(config) as app, acting(app, "feed accept", dry_run=dry_run) as (uow, stamp):
+    with (
+        open_records(load_config(config)) as records,
+        acting(records.store, "feed accept", dry_run=dry_run) as (uow, stamp),
+    ):
         found = accept(uow, begin_after, None if dry_run else stamp.at)
     if as_json:
         print_answer(
@@ -96,7 +100,7 @@ def export_witness(
     file: _FileArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
     """Write when we saw each row: a reader that imports it comes to our bytes."""
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
         lines = list(witness_lines(uow))
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     if as_json:
@@ -120,10 +124,11 @@ def import_times(
         raise InputError(f"{file}: cannot be read: {type(error).__name__}") from None
     rows = sum(1 for line in lines if line.strip())
     if not dry_run:
-        with open_app(config) as app:
-            app.create_store()
-            with command_lease(app, "feed import-witness"):
-                rows = import_witness(app.store, lines)
+        with (
+            open_records(load_config(config), create=True) as records,
+            command_lease(records.store, "feed import-witness"),
+        ):
+            rows = import_witness(records.store, lines)
     if as_json:
         print_json({"file": str(file), "rows": rows, "dry_run": dry_run})
         return

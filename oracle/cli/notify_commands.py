@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
 from oracle.daemon.notify_targets import targets_of
+from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.notify.target import NotDeliveredError, Target, a_test_message
@@ -37,8 +38,7 @@ def send_tests(
 
     It has no number, and nothing is noted: what they are told next stays as it is.
     """
-    with open_app(config) as app:
-        targets = targets_of(app.config.notify, unix_seconds)
+    targets = targets_of(load_config(config).notify, unix_seconds)
     if not targets:
         raise InputError("[[notify]]: names no target; docs/how-to/be-told.md says how")
     chosen = [one for one in targets if target in {None, one.name}]
@@ -71,8 +71,8 @@ def _sent(target: Target) -> str | None:
 @notify.command("list", epilog="Example: qos-oracle notify list --json")
 def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """List the targets: how far each was told, and what keeps the next message."""
-    with open_app(config) as app, app.store.reading() as uow:
-        names = [one.name for one in app.config.notify]
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
+        names = [one.name for one in records.config.notify]
         newest = uow.notices.newest()
         places = {one.target: one for one in uow.notices.places()}
     if as_json:

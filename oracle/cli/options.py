@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.daemon.books import Books
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import Config, load
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import refuse_other_rules
 
@@ -59,6 +58,19 @@ def confirm_action(what: str, *, yes: bool, dry_run: bool) -> bool:
     raise InputError(f"{what}: nothing was done; --yes does it, --dry-run says what it would do")
 
 
+def load_config(path: Path) -> Config:
+    """Read the configuration, and from here on log as `[log]` says, on stderr.
+
+    Raises:
+        InputError: the configuration has faults; all of them are in one message.
+    """
+    from oracle.telemetry import logging_setup  # noqa: PLC0415  slow, and nobody logs before
+
+    config = load(path)
+    logging_setup.configure(config.log.format, config.log.level)
+    return config
+
+
 def open_app(config: Path) -> "App":
     """Read the configuration and hand out the rooms; use it in a `with`.
 
@@ -68,11 +80,8 @@ def open_app(config: Path) -> "App":
         InputError: the configuration has faults; all of them in one message.
     """
     from oracle.daemon.app import App  # noqa: PLC0415  endpoints and keys: half a second
-    from oracle.telemetry import logging_setup  # noqa: PLC0415  as slow, and nobody logs before
 
-    told = load(config)
-    logging_setup.configure(told.log.format, told.log.level)
-    return App(told)
+    return App(load_config(config))
 
 
 @contextmanager
@@ -86,15 +95,6 @@ def open_folded(config: Path) -> Iterator["App"]:
         with app.store.reading() as uow:
             refuse_other_rules(uow, app.rules)
         yield app
-
-
-@contextmanager
-def open_books(config: Path) -> Iterator[Books]:
-    """The same as `open_folded`, for who asks the database alone. Raises InputError: as it."""
-    with Books(load(config)) as books:
-        with books.store.reading() as uow:
-            refuse_other_rules(uow, books.rules)
-        yield books
 
 
 def print_answer(answer: "BaseModel | Sequence[BaseModel]") -> None:

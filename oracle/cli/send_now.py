@@ -31,7 +31,7 @@ def published(app: App, command: str, plan: Plan) -> list[StepResult]:
         FatalError: a daemon holds the lease of this database; it does all this by itself.
     """
     _check(app)
-    with command_lease(app, command) as epoch:
+    with command_lease(app.store, command) as epoch:
         reporter = app.reporter(epoch, unix_seconds)
         reconcile(reporter.tx)
         planned = plan(reporter, app.chain.heads())
@@ -51,7 +51,7 @@ def dry_run_text(app: App, plan: Plan, otherwise: str) -> str:
         InputError: as `published` does.
     """
     _check(app)
-    tell_of_lease(app)
+    tell_of_lease(app.store)
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
         reporter = app.reporter(0, unix_seconds).dry(Path(folder))
         said_by(lambda: reconcile(reporter.tx), otherwise)

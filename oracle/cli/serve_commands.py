@@ -6,7 +6,9 @@ import structlog
 import typer
 
 from oracle import __version__
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, open_folded
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from oracle.daemon.compose import open_reader
+from oracle.daemon.records import open_folded_records
 from oracle.daemon.startup import freeze_garbage, read_api_of
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.http_server import serving
@@ -30,10 +32,10 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """
 
     def work(stop: StopSignal) -> None:
-        with open_folded(config) as app:
-            web = read_api_of(app, lambda: None)
+        with open_folded_records(load_config(config)) as records:
+            web = read_api_of(records, open_reader(records.config), lambda: None)
             freeze_garbage()
-            with serving(web, app.config.api.listener) as address:
+            with serving(web, records.config.api.listener) as address:
                 structlog.get_logger().info("serving", version=__version__, api=address)
                 stop.event.wait()
             structlog.get_logger().info("stopped", by=stop.reason)

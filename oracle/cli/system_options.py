@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from oracle.cli.event_files import lines_of
-from oracle.cli.options import open_folded
-from oracle.daemon.app import App
+from oracle.cli.options import load_config
+from oracle.daemon.compose import open_reader
 from oracle.daemon.config.dispatch_section import floored, spread_of
+from oracle.daemon.config.loader import Config
+from oracle.daemon.records import open_folded_records
 from oracle.domain.events.jsonl import parse_events
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
@@ -79,12 +81,12 @@ PolicyOption = Annotated[
 class InputSource:
     """What a command looks at: a file of events, or the database of a configuration.
 
-    `rules` are those that it is folded by if nobody wants others. `app` None: a file.
+    `rules` are those that it is folded by if nobody wants others. `config` None: a file.
     """
 
     rules: Rules
     snapshot: Callable[[SnapshotQuery], NetworkSnapshot]
-    app: App | None = None
+    config: Config | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,12 @@ def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
             other rules than the configured ones.
     """
     if events is None:
-        with open_folded(config) as app:
-            archive = EventArchive(app.store, app.reader, app.rules)
-            yield InputSource(app.rules, lambda asked: snapshot_of_store(archive, asked), app)
+        with open_folded_records(load_config(config)) as records:
+            rules, reader = records.rules, open_reader(records.config)
+            archive = EventArchive(records.store, reader, rules)
+            yield InputSource(
+                rules, lambda query: snapshot_of_store(archive, query), records.config
+            )
         return
     with lines_of(events) as lines:
         told = parse_events(lines)
@@ -156,7 +161,7 @@ def chosen_for_queue(name: str | None, source: InputSource) -> SystemChoice:
 
 def _by_default(source: InputSource) -> str:
     """Return what the daemon draws by, if that has no rules of its own; else the rules' name."""
-    told = None if source.app is None else source.app.config.dispatch
+    told = None if source.config is None else source.config.dispatch
     if told is None or told.start_block is None or told.policy not in systems():
         return source.rules.name
     return source.rules.name if systems()[told.policy].has_rules else told.policy
@@ -178,9 +183,9 @@ def _policy(name: str, source: InputSource) -> SelectionPolicy:
         policy = policy_named(name)
     except ValueError as error:
         raise InputError(f"--policy: {error}") from None
-    if source.app is None:
+    if source.config is None:
         return policy
-    told = source.app.config.dispatch
+    told = source.config.dispatch
     if policy.name == told.policy:
         # What the daemon draws by.
         policy = with_parameters(policy, told.change)
@@ -192,7 +197,7 @@ def _policy(name: str, source: InputSource) -> SelectionPolicy:
 
 def _set(base: str, source: InputSource) -> Mapping[str, str]:
     """What the configuration changes in a rule set, where it is the one of the ground."""
-    return source.app.config.rules.changes if source.app and base == source.rules.name else {}
+    return source.config.rules.changes if source.config and base == source.rules.name else {}
 
 
 def changed_in(choice: SystemChoice) -> dict[str, str]:

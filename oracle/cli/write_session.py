@@ -7,11 +7,10 @@ from contextlib import contextmanager
 
 import typer
 
-from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import LeaseHeldError, leased, worker
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import FatalError
-from oracle.store.database import UnitOfWork
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 
 
@@ -24,25 +23,25 @@ def actor() -> str:
 
 
 @contextmanager
-def acting(app: App, command: str, *, dry_run: bool) -> Iterator[tuple[UnitOfWork, Stamp]]:
+def acting(store: Store, command: str, *, dry_run: bool) -> Iterator[tuple[UnitOfWork, Stamp]]:
     """One transaction under the lease, in the user's name; a dry run only reads.
 
     Raises:
         FatalError: a daemon works on this database.
     """
     if dry_run:
-        tell_of_lease(app)
-        with app.store.reading() as uow:
+        tell_of_lease(store)
+        with store.reading() as uow:
             yield uow, Stamp(0, 0)
         return
-    with command_lease(app, command) as epoch, app.store.transaction() as uow:
+    with command_lease(store, command) as epoch, store.transaction() as uow:
         uow.lease.guard(epoch)
         yield uow, Stamp(int(unix_seconds()), epoch, actor())
 
 
-def tell_of_lease(app: App) -> None:
+def tell_of_lease(store: Store) -> None:
     """Say what a dry run does not need and the real one does: that nobody works here."""
-    with app.store.reading() as uow:
+    with store.reading() as uow:
         working = worker(uow.lease.current())
     if working is not None:
         typer.echo(
@@ -52,14 +51,14 @@ def tell_of_lease(app: App) -> None:
 
 
 @contextmanager
-def command_lease(app: App, command: str) -> Iterator[int]:
+def command_lease(store: Store, command: str) -> Iterator[int]:
     """Hold the lease for a command; yields its epoch.
 
     Raises:
         FatalError: a daemon works on this database.
     """
     try:
-        with leased(app.store, f"qos-oracle {command}") as epoch:
+        with leased(store, f"qos-oracle {command}") as epoch:
             yield epoch
     except LeaseHeldError as error:
         raise FatalError(

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Self
 
 from oracle.daemon.config.loader import Config
+from oracle.daemon.records import configured_rules
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.store.database import Store
-from oracle.systems.registry import rule_set
 
 
 class Books:
@@ -40,7 +40,7 @@ class Books:
     @cached_property
     def rules(self) -> Rules:
         """The rule set of `[rules]`."""
-        return rule_set(self.config.rules.set, self.config.rules.changes)
+        return configured_rules(self.config)
 
     @cached_property
     def store(self) -> Store:

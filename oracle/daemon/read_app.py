@@ -19,9 +19,11 @@ from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.books import Books
+from oracle.daemon.compose import open_reader
 from oracle.daemon.config.chain_section import stage_of, worker_count
 from oracle.daemon.config.dispatch_section import dispatch_settings
-from oracle.daemon.config.section_values import feed_client, feed_reader, probe_settings
+from oracle.daemon.config.oracle_section import report_settings
+from oracle.daemon.config.section_values import feed_client, probe_settings
 from oracle.daemon.config.verify_section import policy_of
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.wall_clock import unix_seconds
@@ -30,7 +32,6 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.lanes import kick_below_of
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
@@ -50,17 +51,7 @@ class ReadApp(Books):
     @cached_property
     def report_settings(self) -> ReportSettings:
         """The numbers of `[oracle]`; the kickout line is the rules' own, as a QoS."""
-        told = self.config.oracle
-        return ReportSettings(
-            period_seconds=told.period_seconds,
-            heartbeat_seconds=told.heartbeat_seconds,
-            deviation=told.deviation,
-            ttl_seconds=told.report_ttl_seconds,
-            kick_below=kick_below_of(self.rules),
-            kick_after_rounds=told.kick_after_rounds,
-            max_words=told.max_words,
-            min_scores=told.min_scores,
-        )
+        return report_settings(self.config.oracle, self.rules)
 
     @cached_property
     def rules_hash(self) -> Hash:
@@ -70,12 +61,7 @@ class ReadApp(Books):
     @cached_property
     def reader(self) -> EventReader:
         """What turns logs into events, and a feed's rows beside them. Asks no endpoint."""
-        network = self.config.network
-        oracle = self.config.oracle.address
-        reader = EventReader.open(network.profile, network.contracts, oracle, network.options)
-        if self.config.feed.url is None:
-            return reader
-        return reader.beside(feed_reader(reader.profile))
+        return open_reader(self.config)
 
     def feed_client(self, name: Literal["url", "compare_url"]) -> FeedClient | None:
         """Return what asks a feed of `[feed]`; None: it is not configured."""

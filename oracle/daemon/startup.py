@@ -9,11 +9,12 @@ import structlog
 
 from oracle.bindings.inspection import inspected
 from oracle.bindings.qos_oracle import ContractConfiguration
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
 from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_take, worker
-from oracle.daemon.read_app import ReadApp
+from oracle.daemon.records import Records
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.wall_clock import unix_seconds
@@ -62,7 +63,10 @@ def serving_all(app: App, watch: DaemonHealth) -> Iterator[dict[str, str]]:
             addresses["statements"] = opened.enter_context(shown)
         # Before the first look at the chain there may be no tables to read.
         if told.api.enabled and app.is_store_open:
-            read = serving(read_api_of(app, lambda: watch.newest), told.api.listener)
+            read = serving(
+                read_api_of(Records(told, app.rules, app.store), app.reader, lambda: watch.newest),
+                told.api.listener,
+            )
             addresses["api"] = opened.enter_context(read)
         yield addresses
 
@@ -88,7 +92,8 @@ def tracing(endpoint: str | None) -> Iterator[None]:
 
 
 def read_api_of(
-    app: ReadApp,
+    records: Records,
+    reader: EventReader,
     head: Callable[[], int | None],
     *,
     clock: Callable[[], int] = lambda: int(unix_seconds()),
@@ -107,21 +112,21 @@ def read_api_of(
     from oracle.daemon.web.api.read_api import ReadApiOptions, read_api  # noqa: PLC0415
 
     archive = EventArchive(
-        app.store,
-        app.reader,
-        app.rules,
-        app.config.oracle.min_scores,
+        records.store,
+        reader,
+        records.rules,
+        records.config.oracle.min_scores,
         max_logs=MAX_REQUEST_LOGS,
     )
-    told = app.config
+    told = records.config
     source = ApiSource(
         archive,
-        NodeOrder(app.rules),
+        NodeOrder(records.rules),
         head,
         clock,
         worker,
-        app.dispatch_settings,
-        token=app.reader.profile.token,
+        records.dispatch_settings,
+        token=reader.profile.token,
         labels={Address(at): label for at, label in told.network.labels.items()},
     )
     api = told.api

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from oracle.cli.event_files import lines_of
-from oracle.cli.options import JsonOption, open_app, print_json
+from oracle.cli.options import JsonOption, load_config, print_json
+from oracle.daemon.compose import open_reader
+from oracle.daemon.records import open_records
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError, InputError
 from oracle.indexer.feeds.witness_file import times_in
@@ -122,8 +124,8 @@ def _witnessed(path: Path) -> list[tuple[int, Hash, int]]:
 
 
 def _remembered(config: Path, network: str | None) -> tuple[DaemonMemory, str | None]:
-    with open_app(config) as app, app.store.reading() as uow:
-        return daemon_memory(uow, app.reader, network), app.config.feed.url
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
+        return daemon_memory(uow, open_reader(records.config), network), records.config.feed.url
 
 
 def _leave(found: RelayAudit, beside: RowContradictions) -> None:

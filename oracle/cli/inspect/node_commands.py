@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_books, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_json
+from oracle.daemon.config.loader import load
+from oracle.daemon.records import open_folded_records
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
@@ -34,10 +36,10 @@ def nodes(
     as_json: JsonOption = False,
 ) -> None:
     """List every node, the best first, as of the last block folded."""
-    with open_books(config) as books:
-        if without_task and books.rules.legacy is None:
-            raise InputError(f"--without-task: the rules {books.rules.name} count by no window")
-        rows = node_rows(books.store, books.rules)
+    with open_folded_records(load(config)) as records:
+        if without_task and records.rules.legacy is None:
+            raise InputError(f"--without-task: the rules {records.rules.name} count by no window")
+        rows = node_rows(records.store, records.rules)
     if without_task:
         rows = [row for row in rows if row.factors is not None and not row.factors.tally.tasks]
     if as_json:

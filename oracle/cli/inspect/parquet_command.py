@@ -10,8 +10,10 @@ from pathlib import Path
 
 import typer
 
-from oracle.cli.options import open_app, print_json
+from oracle.cli.options import load_config, print_json
 from oracle.cli.resync.resync_session import bar
+from oracle.daemon.compose import open_reader
+from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.queries.event_history import History
 from oracle.resources import extra_command
@@ -71,15 +73,16 @@ def export_parquet(
         from oracle.queries.parquet import parquet_export as exporting  # noqa: PLC0415
         from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: PLC0415
 
-    with open_app(config) as app, bar("export --parquet") as told:
-        with app.store.reading() as uow:
-            source = exporting.source_of(uow, app.reader)
+    with open_records(load_config(config)) as records, bar("export --parquet") as told:
+        reader = open_reader(records.config)
+        with records.store.reading() as uow:
+            source = exporting.source_of(uow, reader)
         folder = ParquetFolder.of(path, source, BLOCKS_PER_FOLDER)
         if dry_run:
-            done = exporting.planned(folder, app.store, recent=recent)
+            done = exporting.planned(folder, records.store, recent=recent)
         else:
             with _named(path):
-                done = exporting.export_to(folder, app.store, app.reader, told, recent=recent)
+                done = exporting.export_to(folder, records.store, reader, told, recent=recent)
     blocks = done.blocks
     if as_json:
         print_json(

@@ -15,6 +15,7 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
+    load_config,
     open_app,
     print_json,
 )
@@ -126,15 +127,17 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     if fixture is not None:
         _record(config, fixture, (first, last), dry_run=dry_run, as_json=as_json)
         return
+    from oracle.daemon.compose import open_reader  # noqa: PLC0415  as above
+    from oracle.daemon.records import open_records  # noqa: PLC0415  as above
     from oracle.indexer.stored_events import export as exported  # noqa: PLC0415  as above
 
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to export")
         blocks = _blocks(first or 0, last, cursor.number)
         # Not `echo`, which flushes every line.
-        lines = exported(uow, app.reader, blocks)
+        lines = exported(uow, open_reader(records.config), blocks)
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from oracle.cli.kickout.kickout_commands import kickout
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
+from oracle.daemon.records import open_folded_records
 from oracle.domain.reports.kicks import NO_TARGET, Kick
 
 _COLUMNS = ("node", "evidence", "round", "block", "until", "network")
@@ -34,7 +35,7 @@ def export(
     names the public file that tells why; `until` is in unix seconds, 1099511627775 is for ever;
     `network` says what came of asking it: nobody, done, refused.
     """
-    with open_folded(config) as app, app.store.reading() as uow:
+    with open_folded_records(load_config(config)) as records, records.store.reading() as uow:
         rows = list(rows_of(uow.rounds.expelled(), since))
     if as_json:
         print_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])

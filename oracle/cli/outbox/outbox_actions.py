@@ -63,7 +63,7 @@ def hold(
     with open_app(config) as app:
         if not which.isdecimal():
             account = _account(app, which)
-            with acting(app, "outbox hold", dry_run=dry_run) as (uow, stamp):
+            with acting(app.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 if uow.outbox.accounts.next_nonce(account) is None:
                     raise InputError(f"{which} is no sender of this database")
                 earlier = uow.outbox.accounts.paused_because(account)
@@ -73,7 +73,7 @@ def hold(
                     uow.outbox.accounts.pause(account, PauseKind.OPERATOR, why, stamp)
             said: dict[str, object] = {"did": "held", "address": account.address, "reason": why}
         else:
-            with acting(app, "outbox hold", dry_run=dry_run) as (uow, stamp):
+            with acting(app.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 intent = call_named(uow, which)
                 if intent.nonce is not None or intent.state not in _NO_NONCE:
                     raise InputError(_cannot(intent, "held"))
@@ -95,7 +95,7 @@ def release(
         if not which.isdecimal():
             account = _account(app, which)
             _refuse_nonce_ahead(app, account)
-            with acting(app, "outbox release", dry_run=dry_run) as (uow, stamp):
+            with acting(app.store, "outbox release", dry_run=dry_run) as (uow, stamp):
                 pause = uow.outbox.accounts.paused_because(account)
                 if pause is None:
                     raise InputError(
@@ -109,7 +109,7 @@ def release(
                 "reason": pause.reason,
             }
         else:
-            with acting(app, "outbox release", dry_run=dry_run) as (uow, stamp):
+            with acting(app.store, "outbox release", dry_run=dry_run) as (uow, stamp):
                 intent = call_named(uow, which)
                 if intent.state is not IntentState.HELD or intent.nonce is not None:
                     raise InputError(_cannot(intent, "released"))
@@ -160,7 +160,7 @@ def cancel(
         confirm_action(f"giving up intent {intent.id} for good", yes=yes, dry_run=dry_run)
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
         if intent.state is not IntentState.LIVE:
-            with acting(app, "outbox cancel", dry_run=dry_run) as (uow, stamp):
+            with acting(app.store, "outbox cancel", dry_run=dry_run) as (uow, stamp):
                 if not dry_run:
                     why = "cancelled by an operator"
                     uow.outbox.intents.cancel(call_named(uow, str(intent.id)), why, stamp)
@@ -177,10 +177,10 @@ def cancel(
 def context_for(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[TxContext]:
     """Work as the sender of a call, under the lease; a dry run only reads, without it."""
     if dry_run:
-        tell_of_lease(app)
+        tell_of_lease(app.store)
         yield context_of(app, intent.request.account, 0)
         return
-    with command_lease(app, command) as epoch:
+    with command_lease(app.store, command) as epoch:
         yield replace(context_of(app, intent.request.account, epoch), actor=actor())
 
 

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.outbox import outbox_actions, rebuild_command
 from oracle.cli.outbox.outbox_actions import CallArgument
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
+from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
@@ -52,7 +53,7 @@ def list_intents(
     """
     if kind is not None and kind not in (*CALL_KINDS, REBUILT):
         raise InputError(f"--kind {kind}: there are {_KINDS}")
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
         intents = uow.outbox.intents.newest(limit, state, kind)
         paused = uow.outbox.accounts.paused()
         sent = [sent_of(uow, intent) for intent in intents]
@@ -78,7 +79,7 @@ def show_one(
     as_json: JsonOption = False,
 ) -> None:
     """Show one of them: every transaction signed for it, and its journal."""
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
         intent = call_named(uow, which)
         journal = uow.outbox.journal.of_intent(intent.id)
         sent = sent_of(uow, intent)

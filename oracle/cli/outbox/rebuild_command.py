@@ -71,11 +71,11 @@ def rebuild(
     manner = _RebuildFlags(dry_run=dry_run, is_embargoed=as_json)
     with open_app(config) as app:
         if not dry_run:
-            with command_lease(app, _COMMAND) as epoch:
+            with command_lease(app.store, _COMMAND) as epoch:
                 app.identify()
                 answers = [_rebuilt(one, blocks, manner) for one in _owners(app, epoch)]
         else:
-            tell_of_lease(app)
+            tell_of_lease(app.store)
             app.check_identity()
             answers = [_rebuilt(one, blocks, manner) for one in _owners(app, 0)]
     if as_json:

@@ -9,12 +9,12 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_json,
 )
 from oracle.cli.report.report_commands import report
 from oracle.cli.write_session import acting
-from oracle.daemon.app import App
+from oracle.daemon.records import Records, open_records
 from oracle.queries.health import dispute_text
 from oracle.reporting.sanity_gate import held_at, release
 from oracle.store.reports.hold_repository import ReportHold
@@ -40,11 +40,11 @@ def release_report(
 
     Later reports are compared with its words, whether or not it still reaches the chain.
     """
-    with open_app(config) as app:
+    with open_records(load_config(config)) as records:
         if period is None:
-            _list(app, as_json=as_json)
+            _list(records, as_json=as_json)
             return
-        with acting(app, "report release", dry_run=dry_run) as (uow, stamp):
+        with acting(records.store, "report release", dry_run=dry_run) as (uow, stamp):
             hold = held_at(uow, period)
             if not dry_run:
                 release(uow, period, stamp)
@@ -55,8 +55,8 @@ def release_report(
     typer.echo(f"the report of period {period} {state} released; it was held: {hold.reason}")
 
 
-def _list(app: App, *, as_json: bool) -> None:
-    with app.store.reading() as uow:
+def _list(records: Records, *, as_json: bool) -> None:
+    with records.store.reading() as uow:
         held = uow.holds.waiting()
     if as_json:
         print_json([_answer(hold) for hold in held])

@@ -9,10 +9,11 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_json,
 )
 from oracle.cli.resync.resync_session import rebuilt_json, say, told, working
+from oracle.daemon.records import open_records
 from oracle.domain.logs import DeadLetter
 from oracle.indexer.audit.dead_letters import open_letters, retry as retry_letters
 from oracle.queries.text.text_tables import foreign, print_table
@@ -32,8 +33,8 @@ def register(resync: typer.Typer) -> None:
 @deadletter.command("list", epilog="Example: qos-oracle resync dead-letters list --json")
 def list_letters(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Name what could not be read, and why; the daemon may run meanwhile."""
-    with open_app(config) as app:
-        letters = open_letters(app.store)
+    with open_records(load_config(config)) as records:
+        letters = open_letters(records.store)
     if as_json:
         print_json([_letter(each) for each in letters])
     elif letters:

@@ -9,12 +9,13 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_answer,
     print_json,
 )
 from oracle.cli.write_session import acting
 from oracle.daemon.lease.lease_holder import holder_name
+from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_halt_if_proven
 from oracle.queries.halt_view import halt_view
@@ -39,7 +40,7 @@ def list_halts(
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = _SHOWN,
 ) -> None:
     """List the halts, the newest first; of those that are over by whom and why."""
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
         found = uow.halts.history(limit)
     if as_json:
         print_answer([halt_view(halt) for halt in found])
@@ -77,13 +78,13 @@ def clear_halt(
     """
     if not reason.strip():
         raise InputError("--reason: say why it may be cleared")
-    with open_app(config) as app:
-        with app.store.reading() as uow:
+    with open_records(load_config(config)) as records:
+        with records.store.reading() as uow:
             closed = uow.halts.closed(name)
         if closed is None:
             raise InputError(f"there is no halt {name} now; `qos-oracle halt list` shows all")
         if not dry_run:
-            with acting(app, "halt clear", dry_run=False) as (uow, stamp):
+            with acting(records.store, "halt clear", dry_run=False) as (uow, stamp):
                 clear_halt_if_proven(
                     uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip())
                 )

@@ -10,10 +10,11 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_json,
 )
 from oracle.cli.write_session import acting
+from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.indexer.refused_block import accept_refused_block as accept_block, refusal_in
 
@@ -47,11 +48,11 @@ def refusal(
     """
     if accept and not reason.strip():
         raise InputError("--reason: say why it may be accepted")
-    with open_app(config) as app:
-        with app.store.reading() as uow:
+    with open_records(load_config(config)) as records:
+        with records.store.reading() as uow:
             known = refusal_in(uow)
         if accept and not dry_run:
-            with acting(app, "resync refusal", dry_run=False) as (uow, _):
+            with acting(records.store, "resync refusal", dry_run=False) as (uow, _):
                 known = accept_block(uow, reason.strip())
     if as_json:
         told = None if known is None else {"block": known.number, "check": known.check}

@@ -12,11 +12,13 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_json,
 )
 from oracle.cli.resync.resync_session import named, rebuilt_json, say, told, working
 from oracle.daemon.app import App
+from oracle.daemon.compose import open_reader
+from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Call, Log
@@ -190,8 +192,8 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
     Asks nothing of the chain; the daemon may run meanwhile. Exit code 1 where there is one.
     """
-    with open_app(config) as app, app.store.reading() as uow:
-        found = look_for_gaps(uow, app.reader)
+    with open_records(load_config(config)) as records, records.store.reading() as uow:
+        found = look_for_gaps(uow, open_reader(records.config))
     if found is None:
         raise InputError(_NOTHING_INDEXED)
     if as_json:

@@ -39,7 +39,7 @@ def working(
         if only_reads or copy is not None:
             yield copy or app, RebuildOptions(dry_run, tell)
             return
-        with command_lease(app, command) as epoch:
+        with command_lease(app.store, command) as epoch:
 
             def keep_lease() -> None:
                 renew(app.store, epoch)

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.select.select_tables import shown_as_of
+from oracle.daemon.records import open_records
 from oracle.queries.selection.draw_history import DrawEntry, DrawOutcome, RecentDraws, recent_draws
 from oracle.queries.text.text_tables import cut_hash, in_utc, print_table
 
@@ -38,9 +39,9 @@ def draws(
     `outbox list --kind start_task` (or `start_group`) tells how far it is, `queue` who waits, and
     `select --verify TASK` draws one again from the chain.
     """
-    with open_app(config) as app:
-        found = recent_draws(app.store, last)
-        is_on = app.dispatch_settings is not None
+    with open_records(load_config(config)) as records:
+        found = recent_draws(records.store, last)
+        is_on = records.dispatch_settings is not None
     if as_json:
         print_answer(found)
         return

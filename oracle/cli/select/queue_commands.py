@@ -130,9 +130,9 @@ def _number(said: str, text: str) -> Fraction:
 
 def _with_settings(written: _Numbers, source: InputSource) -> _Numbers:
     """What is not written on the command line stands in the settings, or nowhere."""
-    if source.app is None:
+    if source.config is None:
         return written
-    told = source.app.config.dispatch
+    told = source.config.dispatch
     fixed: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.fixed_seconds or {}).items()}
     unit: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.unit_seconds or {}).items()}
     alpha = None if told.queue_alpha is None else Fraction(told.queue_alpha)

@@ -140,7 +140,7 @@ def readmit(
                 raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
             left = uow.facts.quarantine.blocks(app.folder.scope.id, name)
         if not dry_run:
-            with acting(app, "endpoint readmit", dry_run=False) as (uow, _):
+            with acting(app.store, "endpoint readmit", dry_run=False) as (uow, _):
                 uow.facts.quarantine.readmit(name)
     if as_json:
         answer = {"endpoint": name, "readmitted": not dry_run, "reason": reason}

@@ -6,8 +6,11 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
+from oracle.domain.reports.lanes import kick_below_of
+from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import Sanity
 from oracle.domain.reports.submission_policy import SubmissionPolicy
+from oracle.domain.scoring.rules import Rules
 
 
 class OracleSection(Section):
@@ -82,3 +85,17 @@ class OracleSection(Section):
             periods=self.sanity_periods,
             least_members=self.sanity_least_members,
         )
+
+
+def report_settings(oracle: OracleSection, rules: Rules) -> ReportSettings:
+    """Return what the section says of reports; the kickout line is the rules' own, as a QoS."""
+    return ReportSettings(
+        period_seconds=oracle.period_seconds,
+        heartbeat_seconds=oracle.heartbeat_seconds,
+        deviation=oracle.deviation,
+        ttl_seconds=oracle.report_ttl_seconds,
+        kick_below=kick_below_of(rules),
+        kick_after_rounds=oracle.kick_after_rounds,
+        max_words=oracle.max_words,
+        min_scores=oracle.min_scores,
+    )

@@ -7,7 +7,9 @@ from fastapi.testclient import TestClient
 
 from devnet.demo.stage import ETHER, VERSION
 from oracle.cli.main import run
-from oracle.cli.options import open_app
+from oracle.daemon.compose import open_reader
+from oracle.daemon.config.loader import load
+from oracle.daemon.records import open_records
 from oracle.daemon.startup import read_api_of
 from oracle.domain.ids import TaskKey
 from oracle.systems.weighted_draw import draw, seed_for
@@ -50,10 +52,10 @@ def config(tmp_path_factory):
 
 
 def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
-    with open_app(config) as app:
-        with app.store.reading() as uow:
+    with open_records(load(config)) as records:
+        with records.store.reading() as uow:
             recorded = uow.draws.active()
-        client = TestClient(read_api_of(app, lambda: None))
+        client = TestClient(read_api_of(records, open_reader(records.config), lambda: None))
         answers = [client.get(f"/v1/draws/{one.task}/again").json() for one in recorded]
         page = client.get(f"/draws/{recorded[0].task}").text
     assert len(recorded) == TASKS
@@ -74,8 +76,8 @@ def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
 
 
 def test_a_draw_that_was_not_is_not_known(config):
-    with open_app(config) as app:
-        client = TestClient(read_api_of(app, lambda: None))
+    with open_records(load(config)) as records:
+        client = TestClient(read_api_of(records, open_reader(records.config), lambda: None))
         answer = client.get(f"/v1/draws/0x{64 * 'f'}/again")
     assert answer.status_code == 404
     assert "nobody was drawn" in answer.json()["detail"]

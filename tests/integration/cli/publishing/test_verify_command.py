@@ -12,7 +12,8 @@ import pytest
 from devnet.demo.stage import ETHER, VERSION, Stage
 from oracle.bindings.codec import call_input, call_output
 from oracle.cli.main import run
-from oracle.cli.options import open_app
+from oracle.daemon.config.loader import load
+from oracle.daemon.records import open_records
 from oracle.domain.ids import TaskKey
 from tests.support.cli.local_network import LocalNetwork, local_network, write
 from tests.support.cli.refusal import refused
@@ -106,7 +107,7 @@ def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Play
 
 def drawn_node(config: Path, key: str) -> str:
     """Who the database says is to start a task."""
-    with open_app(config) as app, app.store.reading() as uow:
+    with open_records(load(config)) as records, records.store.reading() as uow:
         (drawn,) = uow.draws.of_task(TaskKey(key))
     return drawn.node
 
