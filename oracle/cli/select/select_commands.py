@@ -111,12 +111,12 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     with source_of(events, config) as source:
         choice = chosen(policy, pairs_of("--set", changes), source)
         snapshot, told = _selection(source, choice, said, (at, drawing))
+    selection = node_selection(told, snapshot.rules.name, changed_in(choice))
+    result = SelectionResult(as_of=snapshot_time(snapshot), **dict(selection))
     if as_json:
-        selection = node_selection(told, snapshot.rules.name, changed_in(choice))
-        as_of = snapshot_time(snapshot)
-        print_answer(SelectionResult(as_of=as_of, **selection.model_dump()))
-        return
-    show_selection(told, snapshot, changed_in(choice))
+        print_answer(result)
+    else:
+        show_selection(result, None if drawing is None else drawing.draws)
 
 
 def _no_other(*given: object) -> None:
@@ -133,10 +133,11 @@ def _verify(config: Path, task: str, *, as_json: bool) -> None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
         where = (app.chain, app.store, app.reader, settings)
         check = verify_all(*where) if key is None else verify_draw(*where, key)
+    answer = draw_check_answer(check)
     if as_json:
-        print_answer(draw_check_answer(check))
+        print_answer(answer)
     else:
-        show_check(check)
+        show_check(answer)
     if check.verdict is not DrawVerdict.AGREES:
         raise typer.Exit(1 if check.verdict is DrawVerdict.DIFFERS else 2)
 

@@ -1,19 +1,16 @@
 """What `select` shows to people: the likeliest first, everybody's reasons, the draw."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import fill
 
 import typer
 
 from oracle.domain.fixed_point import decimal_text
-from oracle.domain.ids import ZERO_HASH, Address, TaskKey
-from oracle.domain.state.task import Task
-from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.queries.selection.node_selection import CandidateChance, DrawTickets, Selection
-from oracle.queries.selection.task_models import SnapshotTime, snapshot_time
+from oracle.domain.ids import ZERO_HASH
+from oracle.queries.selection.selection_models import CandidateEntry, SelectionResult
+from oracle.queries.selection.task_models import SnapshotTime, TaskRequirements
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import WIDTH, foreign, print_table
-from oracle.systems.policy import CandidateVerdict
 
 # On a terminal; --json has them all.
 _MOST_ROWS = 50
@@ -29,47 +26,39 @@ _MADE_OF = "made of"
 _TEXT = (_SENTENCE, _MADE_OF)
 
 
-def show_selection(
-    chosen: Selection, snapshot: NetworkSnapshot, changed: Mapping[str, str]
-) -> None:
-    """Print one selection; `changed`: the numbers that are not as published."""
-    typer.echo(f"task {_key(chosen.task)}: {shown_requirements(chosen.task)}")
-    typer.echo(
-        f"policy {chosen.policy} (version {chosen.version}), rules {snapshot.rules.name}, "
-        f"{shown_as_of(snapshot_time(snapshot))}"
-    )
-    if changed:
-        numbers = ", ".join(f"{name}={text}" for name, text in changed.items())
+def show_selection(result: SelectionResult, draws: int | None) -> None:
+    """Print one selection; `draws`: how many nodes were to be drawn, None: as many as usual."""
+    typer.echo(f"task {_key(result.task)}: {_requirements_text(result.task)}")
+    as_of = "" if result.as_of is None else f", {shown_as_of(result.as_of)}"
+    typer.echo(f"policy {result.policy} (version {result.version}), rules {result.rules}{as_of}")
+    if result.changed:
+        numbers = ", ".join(f"{name}={text}" for name, text in result.changed.items())
         typer.echo(fill(f"changed: {numbers}", WIDTH, break_on_hyphens=False))
-    inside = [judged for judged in chosen.judged if judged.chance is not None]
-    inside.sort(key=lambda judged: (-(judged.chance or 0), judged.verdict.node))
-    outside = [judged for judged in chosen.judged if judged.chance is None]
-    typer.echo(f"candidates: {len(inside)} of {len(chosen.judged)} members")
+    inside = [entry for entry in result.nodes if entry.candidate]
+    inside.sort(key=lambda entry: (-(entry.chance or 0), entry.node))
+    outside = [entry for entry in result.nodes if not entry.candidate]
+    typer.echo(f"candidates: {len(inside)} of {len(result.nodes)} members")
     if inside:
         typer.echo("")
-        places = {drawn.node: place for place, drawn in enumerate(chosen.drawn, start=1)}
-        _show_candidates(inside, places)
-        if chosen.has_equal_weights:
+        _show_candidates(inside)
+        if result.equal_weights:
             typer.echo("nobody has any weight: each counts the same")
     if outside:
         typer.echo("")
-        rows = [
-            (judged.verdict.node, (judged.verdict.out or "").replace("_", " "))
-            for judged in outside
-        ]
+        rows = [(entry.node, (entry.why_not or "").replace("_", " ")) for entry in outside]
         print_table(("node", "why not"), rows[:_MOST_ROWS], left=("why not",))
         _more(len(rows))
-    if chosen.lots is not None:
+    if result.seed is not None:
         typer.echo("")
-        _show_draws(chosen, chosen.lots)
-    for scarce in chosen.scarce or ():
+        _show_draws(result, draws)
+    for scarce in result.predownload or ():
         typer.echo("")
         pending = f", {scarce.pending} are asked" if scarce.pending else ""
-        said = (
+        asked = (
             f"model {foreign(scarce.model)}: {scarce.holders} available have it{pending}; to ask:"
         )
-        typer.echo(said if scarce.nodes else f"{said} nobody")
-        for address in scarce.nodes:
+        typer.echo(asked if scarce.ask else f"{asked} nobody")
+        for address in scarce.ask:
             typer.echo(f"  {address}")
 
 
@@ -79,7 +68,7 @@ def shown_as_of(as_of: SnapshotTime) -> str:
     return f"{block}, {shown_time(as_of.time)}"
 
 
-def shown_requirements(task: Task) -> str:
+def _requirements_text(task: TaskRequirements) -> str:
     """Say what a task asks for, in one line."""
     requirements = [f"at least {task.min_vram or 0} GB"]
     if task.required_gpu:
@@ -94,47 +83,45 @@ def shown_requirements(task: Task) -> str:
     return ", ".join(requirements)
 
 
-def _key(task: Task) -> str:
-    return "without a key" if task.key == TaskKey(ZERO_HASH) else task.key
+def _key(task: TaskRequirements) -> str:
+    return "without a key" if task.task == ZERO_HASH else task.task
 
 
-def _why_not(judged: CandidateChance) -> str:
-    return (judged.verdict.out or "").replace("_", " ")
-
-
-def _show_candidates(inside: Sequence[CandidateChance], places: dict[Address, int]) -> None:
-    shown = [j for n, j in enumerate(inside) if n < _MOST_ROWS or j.verdict.node in places]
-    names, cells = _parts([judged.verdict for judged in shown])
+def _show_candidates(inside: Sequence[CandidateEntry]) -> None:
+    shown = [
+        entry for rank, entry in enumerate(inside) if rank < _MOST_ROWS or entry.drawn is not None
+    ]
+    names, cells = _parts(shown)
     rows = [
         (
-            judged.verdict.node,
-            str(places.get(judged.verdict.node, "")),
-            _short(decimal_text(judged.chance or 0)),
+            entry.node,
+            "" if entry.drawn is None else str(entry.drawn),
+            _short(decimal_text(entry.chance or 0)),
             *made_of,
         )
-        for judged, made_of in zip(shown, cells, strict=True)
+        for entry, made_of in zip(shown, cells, strict=True)
     ]
     print_table(("node", "drawn", "p", *names), rows, left=_TEXT)
     _more(len(inside))
 
 
-def _parts(shown: Sequence[CandidateVerdict]) -> tuple[Sequence[str], list[Sequence[str]]]:
+def _parts(shown: Sequence[CandidateEntry]) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return the columns that say what the probabilities are made of, and their cells.
 
     What does not fit beside an address stands in one column of text; --json has everything.
     """
-    names = list(dict.fromkeys(name for verdict in shown for name in verdict.parts))
+    names = list(dict.fromkeys(name for entry in shown for name in entry.parts))
     if _SENTENCE in names:
-        return [_SENTENCE], [(foreign(each.parts[_SENTENCE], _LONGEST),) for each in shown]
+        return [_SENTENCE], [(foreign(entry.parts[_SENTENCE], _LONGEST),) for entry in shown]
     if len(names) <= _MOST_PARTS:
-        return names, [[_short(each.parts.get(name, "-")) for name in names] for each in shown]
+        return names, [[_short(entry.parts.get(name, "-")) for name in names] for entry in shown]
     return [_MADE_OF], [
         (
             "; ".join(
-                f"{name.replace('_', ' ')} {_short(said)}" for name, said in each.parts.items()
+                f"{name.replace('_', ' ')} {_short(text)}" for name, text in entry.parts.items()
             ),
         )
-        for each in shown
+        for entry in shown
     ]
 
 
@@ -150,18 +137,19 @@ def _more(rows: int) -> None:
         typer.echo(f"… and {rows - _MOST_ROWS} more; --json has them all")
 
 
-def _show_draws(chosen: Selection, lots: DrawTickets) -> None:
-    typer.echo(f"drawn by 0x{lots.seed.hex()}")
-    if not chosen.drawn:
+def _show_draws(result: SelectionResult, draws: int | None) -> None:
+    typer.echo(f"drawn by {result.seed}")
+    if not result.draws:
         typer.echo("nobody: there is no candidate")
         return
-    trio = chosen.trio
-    if trio is not None and trio.card is not None and trio.lot is not None:
-        typer.echo(f"card {foreign(trio.card.text)}: {trio.lot.x} of {trio.lot.total} nodes")
+    card = result.card
+    if card is not None:
+        name = foreign(f"{card.gpu}, {card.vram} GB")
+        typer.echo(f"card {name}: {card.x} of {card.sum} nodes")
     rows = [
-        (str(place), drawn.node, str(drawn.x), str(drawn.total))
-        for place, drawn in enumerate(chosen.drawn, start=1)
+        (str(place), drawn.node, str(drawn.x), str(drawn.sum))
+        for place, drawn in enumerate(result.draws, start=1)
     ]
     print_table(("", "node", "x", "of"), rows)
-    if len(rows) < (lots.draws or 1):
-        typer.echo(f"{lots.draws} were wanted; there are no more candidates")
+    if len(rows) < (draws or 1):
+        typer.echo(f"{draws} were wanted; there are no more candidates")

@@ -66,6 +66,9 @@ class SelectionFigures(ApiModel):
     task: TaskRequirements
     sum: Integer = Field(description="Of all weights.")
     candidates: int
+    equal_weights: bool = Field(
+        description="Whether no candidate has any weight, so that each counts 1."
+    )
     nodes: list[CandidateEntry] = Field(description="By address.")
     seed: HashText | None = Field(description="null: nobody is drawn.")
     card: DrawnCard | None
@@ -91,6 +94,7 @@ def node_selection(
         task=requirements_of(selection.task),
         sum=selection.total,
         candidates=sum(judged.verdict.weight is not None for judged in selection.judged),
+        equal_weights=selection.has_equal_weights,
         nodes=[
             _candidate(judged, min_weight, places.get(judged.verdict.node))
             for judged in selection.judged
