@@ -12,6 +12,8 @@ from oracle.domain.fixed_point import decimal_text
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
+# 64 bits with a sign: what a database counts in.
+LARGEST_INTEGER = 2**63 - 1
 
 AddressText = Annotated[
     str,

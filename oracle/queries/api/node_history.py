@@ -1,7 +1,5 @@
 """The history of a node as it is asked for: its course, and what happened to its reliability."""
 
-from dataclasses import dataclass
-
 from pydantic import Field
 
 from oracle.domain.fixed_point import decimal_text
@@ -9,6 +7,7 @@ from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import (
+    LARGEST_INTEGER,
     AddressText,
     Answer,
     ApiModel,
@@ -28,6 +27,7 @@ from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.store.database import UnitOfWork
 
 MOST_POINTS = 2_000
+_MIN_POINTS = 12
 LONGEST_SPAN_SECONDS = 400 * 86_400
 _MOST_MARKS = 500
 
@@ -72,16 +72,14 @@ class NodeHistory(Answer):
     marks_left_out: int
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
-    """Unix seconds, both ends included; None: the first event, the cursor's block.
+class HistoryQuery(ApiModel):
+    """The span of a history, both ends included, and how many rows it may have."""
 
-    `points`: at most so many rows, 12 to 2,000.
-    """
-
-    first: int | None = None
-    last: int | None = None
-    points: int = MOST_POINTS
+    first: int | None = Field(
+        None, ge=0, le=LARGEST_INTEGER, description="Unix seconds; the beginning."
+    )
+    last: int | None = Field(None, ge=0, le=LARGEST_INTEGER, description="Unix seconds; now.")
+    points: int = Field(MOST_POINTS, ge=_MIN_POINTS, le=MOST_POINTS)
 
 
 def node_history(look: ApiSnapshot, address: Address, asked: HistoryQuery) -> NodeHistory:

@@ -9,23 +9,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from oracle.chain.hex_names import parse_address
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
+from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import NetworkAnswer, network
 from oracle.queries.api.node_explanation import ExplanationAnswer, node_explanation
-from oracle.queries.api.node_history import (
-    MOST_POINTS,
-    HistoryQuery,
-    NodeHistory,
-    node_history,
-)
+from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
 from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, NodePage, named, nodes
 from oracle.queries.api.node_order import NodeSort, NodeState
 from oracle.queries.api.node_view import NodeView, node_view
 from oracle.queries.api.records.node_past import NodePast, node_past
 from oracle.queries.api.source import looking
 
-# 64 bits with a sign: what a database counts in.
-LARGEST = 2**63 - 1
-_LEAST_POINTS = 12
 _MOST_OF = 200
 _ADDRESS = 42
 
@@ -63,16 +56,6 @@ class NodeListParameters(BaseModel):
     limit: int = Field(100, ge=1, le=MOST_ROWS)
 
 
-class HistoryParameters(BaseModel):
-    """The query of a node's history."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    first: int | None = Field(None, ge=0, le=LARGEST, description="Unix seconds; the beginning.")
-    last: int | None = Field(None, ge=0, le=LARGEST, description="Unix seconds; now.")
-    points: int = Field(MOST_POINTS, ge=_LEAST_POINTS, le=MOST_POINTS)
-
-
 def node_routes(answering: ApiAnswers) -> APIRouter:
     """Return the paths; all of them only read."""
     web = APIRouter(prefix="/v1", tags=["nodes"])
@@ -102,10 +85,9 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
 
     @web.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)
     def _history(
-        request: Request, node: NodePath, asked: Annotated[HistoryParameters, Query()]
+        request: Request, node: NodePath, query: Annotated[HistoryQuery, Query()]
     ) -> Response:
         """QoS, long-term score and reliability over time, at most 2,000 points."""
-        query = HistoryQuery(asked.first, asked.last, asked.points)
         return answering.look(
             request, lambda look: node_history(look, named(look, node).address, query)
         )
@@ -119,7 +101,7 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
     def _explain(
         request: Request,
         node: NodePath,
-        at: Annotated[int | None, Query(ge=0, le=LARGEST, description="A block.")] = None,
+        at: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER, description="A block.")] = None,
     ) -> Response:
         """Every number behind a score, each with its log and transaction.
 

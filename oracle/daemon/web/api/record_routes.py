@@ -11,12 +11,12 @@ from pydantic import AfterValidator
 from oracle.chain.hex_names import HASH_DIGITS, parse_address, parse_hash
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import HashPath
-from oracle.daemon.web.api.node_routes import LARGEST
 from oracle.daemon.web.api.problems import problem, problem_of
 from oracle.daemon.web.api.wanted_task import WantedTask
 from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
+from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, draws, draws_of
 from oracle.queries.api.records.drawn_again import DrawnAgain, drawn_again
 from oracle.queries.api.records.kickout_view import KickoutPage, evidence_file, kickouts
@@ -57,14 +57,16 @@ def record_routes(answering: ApiAnswers) -> APIRouter:
     @web.get("/rounds", operation_id="rounds", response_model=RoundPage)
     def _rounds(
         request: Request,
-        before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+        before: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER)] = None,
         limit: Rows = 50,
     ) -> Response:
         """Rounds that the oracle contract accepted, the newest first."""
         return answering.look(request, lambda look: rounds(look, before, limit))
 
     @web.get("/rounds/{number}", operation_id="round", response_model=RoundAnswer)
-    def _round(request: Request, number: Annotated[int, Path(ge=0, le=LARGEST)]) -> Response:
+    def _round(
+        request: Request, number: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
+    ) -> Response:
         """One round, lane by lane, as the contract hashed it."""
         return answering.look(request, lambda look: round_view(look, number))
 
@@ -94,7 +96,9 @@ def draw_routes(answering: ApiAnswers) -> APIRouter:
     def _draw_again(
         request: Request,
         task: HashPath,
-        seed_block: Annotated[int | None, Query(ge=0, le=LARGEST, description="Of which.")] = None,
+        seed_block: Annotated[
+            int | None, Query(ge=0, le=LARGEST_INTEGER, description="Of which.")
+        ] = None,
     ) -> Response:
         """Everything that a draw is made of, to be done again by whoever asks.
 

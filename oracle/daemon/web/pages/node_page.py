@@ -83,7 +83,9 @@ def node_page(look: ApiSnapshot, asked: PageRequest) -> Response:
     standing, scores = standing_of(look, node, answer)
     last, length = _end_of(look, node), _RANGES[span]
     first = None if length is None else max(0, last - length)
-    history = node_history(look, node.address, HistoryQuery(first, last, _POINTS))
+    history = node_history(
+        look, node.address, HistoryQuery(first=first, last=last, points=_POINTS)
+    )
     past = node_past(look, node.address)
     return page(
         "node.html",
