@@ -11,10 +11,10 @@ from oracle.queries.answers import (
     Answer,
     ApiModel,
     HashText,
-    IntegerText,
     LogPlace,
 )
 from oracle.queries.api.source import ApiSnapshot, NotKnownError
+from oracle.queries.selection.task_models import TaskRequirements, requirements_of
 
 
 class TaskMoment(ApiModel):
@@ -47,18 +47,9 @@ class GroupAnswer(Answer):
     tasks_seen: list[HashText] = Field(description="Of a group that is open: its tasks so far.")
 
 
-class TaskAnswer(Answer):
+class TaskAnswer(TaskRequirements, Answer):
     """A task: what it asks for, who had it, how it ended, and its score."""
 
-    task: HashText
-    creator: AddressText | None
-    fee: IntegerText | None
-    kind: str | None
-    min_vram: int | None
-    required_gpu: str | None
-    models: list[str]
-    timeout: int | None = Field(description="Its limit, in seconds.")
-    group: HashText | None
     node: AddressText | None
     queued: bool
     error_reported: bool
@@ -76,16 +67,8 @@ def task_view(look: ApiSnapshot, key: TaskKey) -> TaskAnswer:
         raise NotKnownError(f"no task {key} was seen in what is indexed")
     members = [] if task.scored_in is None else _members(look, task.scored_in)
     return TaskAnswer(
+        **dict(requirements_of(task)),
         as_of=look.as_of,
-        task=task.key,
-        creator=task.creator,
-        fee=None if task.fee is None else str(task.fee),
-        kind=None if task.kind is None else task.kind.value,
-        min_vram=task.min_vram,
-        required_gpu=task.required_gpu,
-        models=list(task.models),
-        timeout=task.timeout,
-        group=task.group,
         node=task.node,
         queued=task.queued,
         error_reported=task.error_reported,
