@@ -177,7 +177,7 @@ class HealthReport(NamedTuple):
     def to_dict(self) -> dict[str, object]:
         """Return the health as programs read it."""
         return {
-            "word": self.severity.name.lower(),
+            "status": self.severity.name.lower(),
             "conditions": [one.key for one in self.conditions],
             "reasons": [one.text() for one in self.findings],
         }

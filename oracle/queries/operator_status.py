@@ -2,24 +2,23 @@
 
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.health import HealthReport
-from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.queries.answers import BlockView
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.halt_view import halt_view
+from oracle.queries.kickout_view import node_proposal
+from oracle.queries.reports.report_view import held_report, report_entry
 from oracle.queries.rule_set_view import rule_set_view
 from oracle.queries.status import StatusReport
 from oracle.queries.status_models import (
     CatchingUp,
-    HeldReport,
-    LiveProposal,
     OperatorReorg,
     OperatorStatus,
-    ReportEntry,
     SenderView,
+    WaitingPush,
     operator_health,
 )
-from oracle.store.reports.report_repository import StoredReport
+from oracle.store.outbox.records import Intent
 
 
 def operator_status(
@@ -42,6 +41,7 @@ def operator_status(
         folded=None if report.folded is None else BlockView(**report.folded._asdict()),
         final=report.final,
         head=None if chain.head is None else chain.head.number,
+        head_time=None if chain.head is None else chain.head.time,
         lag_blocks=report.lag_to(chain.head),
         contract=chain.contract_view(),
         senders=[
@@ -52,14 +52,11 @@ def operator_status(
             )
             for account, pause in report.accounts.items()
         ],
-        held=[HeldReport(period=hold.period, reason=hold.reason) for hold in report.held],
+        held=[held_report(hold) for hold in report.held],
         unproven=list(report.unproven),
         state_mismatch=report.mismatch,
-        push_waits=None if report.push is None else report.push.error_text,
-        kickouts_proposed=[
-            LiveProposal(node=kick.node, round=kick.round, ready_at=kick.ready_at)
-            for kick in report.kicks
-        ],
+        push_waits=_waiting_push(report.push),
+        kickouts_proposed=[node_proposal(kick) for kick in report.kicks],
         kickouts_refused=report.kicks_refused,
         nodes_without_index=report.unregistered,
         registration_gas=report.unregistered * REGISTRATION_GAS,
@@ -72,19 +69,14 @@ def operator_status(
         else OperatorReorg(**reorg.model_dump(), endpoints=list(report.reorg_endpoints)),
         feed=report.feed,
         nodes=dict(sorted(report.nodes.items())),
-        reports=[_report_entry(stored) for stored in report.reports],
+        reports=[report_entry(stored) for stored in report.reports],
         oldest_draw_block=report.oldest_draw,
         dispatcher=dispatcher,
         lease=report.lease,
     )
 
 
-def _report_entry(stored: StoredReport) -> ReportEntry:
-    return ReportEntry(
-        period=stored.report.period,
-        as_of=stored.report.as_of.number,
-        words=len(stored.report.records) // RECORD_BYTES,
-        state=stored.outcome,
-        reason=stored.reason,
-        round=stored.round,
-    )
+def _waiting_push(push: Intent | None) -> WaitingPush | None:
+    if push is None or push.error_text is None:
+        return None
+    return WaitingPush(intent=push.id, reason=push.error_text)

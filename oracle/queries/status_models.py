@@ -13,13 +13,15 @@ from oracle.queries.contract_view import AccountBalance, ContractView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import FeedView
 from oracle.queries.halt_view import HaltView
+from oracle.queries.kickout_models import NodeProposal
+from oracle.queries.reports.report_models import HeldReport, ReportEntry
 from oracle.queries.rule_set_view import RuleSetView
 
 
 class HealthView(ApiModel):
     """The health in a word, and the conditions that hold."""
 
-    word: Literal["well", "attention", "down"] = Field(
+    status: Literal["well", "attention", "down"] = Field(
         description="`down`: nothing goes on; `attention`: something is wrong beside that."
     )
     conditions: list[str] = Field(
@@ -94,7 +96,15 @@ class CatchingUp(ApiModel):
 
     blocks_left: int
     blocks_per_second: float
+    watched_seconds: float = Field(description="How long the daemon was watched.")
     until: int | None = Field(description="Unix seconds; null: it did not move.")
+
+
+class WaitingPush(ApiModel):
+    """The newest planned push, which waits."""
+
+    intent: int = Field(description="Its number in the outbox.")
+    reason: str
 
 
 class SenderView(ApiModel):
@@ -103,32 +113,6 @@ class SenderView(ApiModel):
     address: AddressText
     paused: str | None = Field(description="null: it may send.", examples=["funds"])
     reason: str | None
-
-
-class HeldReport(ApiModel):
-    """A report that waits for a person."""
-
-    period: int
-    reason: str
-
-
-class LiveProposal(ApiModel):
-    """A kickout that is proposed on chain."""
-
-    node: AddressText
-    round: int
-    ready_at: int = Field(description="Unix seconds.")
-
-
-class ReportEntry(ApiModel):
-    """One of the last reports that were cut."""
-
-    period: int
-    as_of: int = Field(description="The block that it speaks of.")
-    words: int
-    state: str
-    reason: str | None
-    round: int | None
 
 
 class OperatorReorg(ReorgEntry):
@@ -149,7 +133,8 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
         description="The last block that was folded; null: nothing is indexed yet."
     )
     final: int | None
-    head: int | None
+    head: int | None = Field(description="The newest block of the chain; null: unknown.")
+    head_time: int | None = Field(description="Unix seconds.")
     lag_blocks: int | None
     contract: ContractView
     senders: list[SenderView]
@@ -160,8 +145,8 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     state_mismatch: str | None = Field(
         description="Where the state is not what the stored logs fold to."
     )
-    push_waits: str | None = Field(description="Why the newest planned push waits.")
-    kickouts_proposed: list[LiveProposal]
+    push_waits: WaitingPush | None = Field(description="null: no planned push waits.")
+    kickouts_proposed: list[NodeProposal]
     kickouts_refused: int = Field(description="Expelled nodes that the network kept as members.")
     nodes_without_index: int
     registration_gas: int

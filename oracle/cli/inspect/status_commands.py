@@ -1,12 +1,11 @@
 """`status`: how far we are, and what stands still. It only reads."""
 
 import time
-from collections.abc import Iterator
 from itertools import chain
 
 import typer
 
-from oracle.cli.inspect.catching_up import Progress, progress
+from oracle.cli.inspect.catching_up import watch_catching_up
 from oracle.cli.inspect.refused_senders import refused_findings, with_refused, without_advice
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
 from oracle.daemon.app import App
@@ -15,9 +14,8 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import InputError
-from oracle.indexer.rules_binding import shown
 from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
-from oracle.queries.endpoint_view import EndpointView, recall
+from oracle.queries.endpoint_view import recall
 from oracle.queries.feed_view import feed_lines
 from oracle.queries.health import (
     findings_from_chain_view,
@@ -27,8 +25,9 @@ from oracle.queries.health import (
 )
 from oracle.queries.operator_status import operator_status
 from oracle.queries.status import StatusReport, overview
+from oracle.queries.status_models import CatchingUp
 from oracle.queries.text.certainty_text import certainty_of
-from oracle.queries.text.status_text import shown_time, situation
+from oracle.queries.text.status_text import catching_up_text, index_lines, reading_lines, situation
 from oracle.queries.text.text_tables import print_facts
 
 _NAME_WIDTH = 14
@@ -55,34 +54,36 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         if looked.head is not None:
             seen = with_refused(app, seen)
         is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
-        settings = None if app.config.oracle.address is None else app.report_settings
+        has_contract = app.config.oracle.address is not None
+        heartbeat = app.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
         unproven, surety = certainty_of(app.store, app.source, app.folder.scope)
         health = _judged(app, seen, looked, now, unproven)
-        ahead = _progress(app, seen, looked, health, since)
-    if as_json:
-        print_answer(
-            operator_status(
-                seen,
-                health=health,
-                chain=looked,
-                endpoints=endpoints,
-                dispatcher=account_balance,
-                catching_up=None if ahead is None else ahead.view(now),
-            )
+        answer = operator_status(
+            seen,
+            health=health,
+            chain=looked,
+            endpoints=endpoints,
+            dispatcher=account_balance,
+            catching_up=_progress(app, seen, looked, health, since, now),
         )
+    if as_json:
+        print_answer(answer)
         raise typer.Exit(health.severity)
-    others = chain(
-        feed_lines(seen.feed),
-        _of_reading(seen, endpoints),
-        _lines(seen, account_balance, is_on=is_on),
-    )
     first = [("health", health.text())]
-    if ahead is not None:
-        first.append(("catching up", ahead.text(now)))
-    wrong = ((one.condition.label, one.detail) for one in health.findings)
-    how = situation(seen, looked, settings, now)
-    print_facts(chain(first, wrong, how, surety, others), _NAME_WIDTH)
+    if answer.catching_up is not None:
+        first.append(("catching up", catching_up_text(answer.catching_up, now)))
+    wrong = ((finding.condition.label, finding.detail) for finding in health.findings)
+    facts = chain(
+        first,
+        wrong,
+        situation(answer, heartbeat, now),
+        surety,
+        feed_lines(answer.feed),
+        reading_lines(answer),
+        index_lines(answer, has_dispatch=is_on),
+    )
+    print_facts(facts, _NAME_WIDTH)
     raise typer.Exit(health.severity)
 
 
@@ -104,14 +105,14 @@ def _judged(
 
 
 def _progress(
-    app: App, seen: StatusReport, looked: ChainView, health: HealthReport, since: float
-) -> Progress | None:
+    app: App, seen: StatusReport, looked: ChainView, health: HealthReport, since: float, now: int
+) -> CatchingUp | None:
     """Return how fast who works on the database catches up; None: nobody does, or need to."""
     if seen.folded is None or looked.head is None or seen.lease is None:
         return None
     if Condition.BEHIND not in health.conditions:
         return None
-    return progress(app.store, seen.folded, since, looked.head.number, time.sleep)
+    return watch_catching_up(app.store, seen.folded, since, looked.head.number, time.sleep, now)
 
 
 def _read_chain_view(app: App, folded: BlockRef | None) -> ChainView:
@@ -130,60 +131,3 @@ def _balance_of_dispatcher(app: App) -> AccountBalance | None:
         return None
     with app.fresh_endpoints() as endpoints:
         return account_balance(endpoints, address)
-
-
-def _lines(
-    seen: StatusReport, account_balance: AccountBalance | None, *, is_on: bool
-) -> Iterator[tuple[str, str]]:
-    if seen.network.chain_id is None:
-        yield "chain", "not known yet; `qos-oracle run --once` indexes it"
-        return
-    yield "chain", f"{seen.network.chain_id}, from block {seen.network.start_block}"
-    if seen.rules is not None:
-        yield "rules", shown(seen.rules)
-    if seen.folded is not None:
-        yield "final", "unknown" if seen.final is None else f"block {seen.final}"
-    counts = [f"{count} {name.replace('_', ' ')}" for name, count in sorted(seen.nodes.items())]
-    yield "nodes", ", ".join(counts) or "none"
-    for kept in seen.reports:
-        reason = f": {kept.reason}" if kept.reason else ""
-        yield "report", f"period {kept.report.period}, {kept.outcome}{reason}"
-    for calls in seen.network.outbox:
-        yield "outbox", f"{calls.count} {calls.kind} {calls.state}"
-    yield from _of_tasks(seen, account_balance, is_on=is_on)
-    yield "anomalies", str(seen.network.anomalies)
-
-
-def _of_reading(seen: StatusReport, endpoints: list[EndpointView]) -> Iterator[tuple[str, str]]:
-    """Say who tells us of the chain, and how sure we are."""
-    for view in endpoints:
-        head = "" if view.head is None else f", at block {view.head}"
-        # Who has nothing to do is hardly asked: that it lags is not known.
-        lag = (
-            ""
-            if not view.lag_blocks
-            else f" when it was asked last, {view.lag_blocks} below the newest"
-        )
-        yield "endpoint", f"{view.endpoint}{head}{lag}, {view.state}"
-    levels = [f"{blocks} {level}" for level, blocks in seen.network.levels.items()]
-    yield "blocks read", ", ".join(levels) or "none"
-    yield "dead letters", str(seen.network.dead_letters)
-    reorg = seen.network.last_reorg
-    if reorg is not None:
-        when = shown_time(reorg.time)
-        yield "last fork", f"{reorg.depth} blocks above block {reorg.ancestor}, {when}"
-
-
-def _of_tasks(
-    seen: StatusReport, account_balance: AccountBalance | None, *, is_on: bool
-) -> Iterator[tuple[str, str]]:
-    """Say what waits to be given out, and by whom."""
-    yield "tasks", f"{seen.network.tasks_waiting} waiting"
-    if is_on or seen.network.draws_standing:
-        since = "" if seen.oldest_draw is None else f", the oldest of block {seen.oldest_draw}"
-        yield "draws", f"{seen.network.draws_standing} standing{since}"
-    if is_on:
-        yield (
-            "dispatcher",
-            "no key: nothing is started" if account_balance is None else account_balance.text(),
-        )

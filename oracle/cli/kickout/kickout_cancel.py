@@ -16,7 +16,7 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     open_folded,
-    print_json,
+    print_answer,
 )
 from oracle.cli.send_now import dry_run_text, published
 from oracle.daemon.app import App
@@ -25,6 +25,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
 from oracle.errors import InputError
 from oracle.kickouts.manual_cancel import cancel_by_hand, kick_of, unsent, verdict_on
+from oracle.queries.kickout_models import KickoutCancellation
 from oracle.queries.text.prefixes import node_named
 from oracle.store.outbox.records import Account, Intent
 from oracle.txmgr.client.preflight import PreflightOutcome
@@ -65,11 +66,6 @@ def cancel(
         found = _found(app, named)
         verdict = None if found.kick is None else verdict_on(app.publisher, named)
         says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
-        answer: dict[str, object] = {
-            "node": named,
-            "not_sent": list(found.waiting),
-            "contract_says": says,
-        }
         is_possible = verdict is not None and verdict.outcome is PreflightOutcome.OK
         if not found.waiting and not is_possible:
             why = says if verdict is None else why_not_cancelled(app.contract, verdict)
@@ -80,10 +76,22 @@ def cancel(
 
         if confirm_action(f"calling off the kickout of {named}", yes=yes, dry_run=dry_run):
             sent = published(app, "kickout cancel", plan)
-            answer["steps"] = [f"{step.did} {step.detail}" for step in sent]
+            steps = [f"{step.did} {step.detail}" for step in sent]
         else:
-            answer["steps"] = [dry_run_text(app, plan, "it would be called off")]
-    _tell({**answer, "dry_run": dry_run}, as_json=as_json)
+            steps = [dry_run_text(app, plan, "it would be called off")]
+    cancellation = KickoutCancellation(
+        node=named,
+        not_sent=list(found.waiting),
+        contract_says=says,
+        steps=steps,
+        dry_run=dry_run,
+    )
+    if as_json:
+        print_answer(cancellation)
+        return
+    for name, value in cancellation:
+        for line in value if isinstance(value, list) else [value]:
+            typer.echo(f"{name:<14}{line}")
 
 
 def _found(app: App, node: Address) -> _CancelTargets:
@@ -93,12 +101,3 @@ def _found(app: App, node: Address) -> _CancelTargets:
         if publisher.has_payer:
             waiting = unsent(uow, Account(app.config.chain.id, publisher.sender), node)
     return _CancelTargets(tuple(intent.id for intent in waiting), kick)
-
-
-def _tell(answer: dict[str, object], *, as_json: bool) -> None:
-    if as_json:
-        print_json(answer)
-        return
-    for name, value in answer.items():
-        for line in value if isinstance(value, list) else [value]:
-            typer.echo(f"{name:<14}{line}")

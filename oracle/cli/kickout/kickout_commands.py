@@ -1,7 +1,7 @@
 """`kickout list`, `evidence`, `propose`, `execute`: by hand what the daemon does by itself."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,7 @@ import typer
 
 from oracle.bindings.oracle_views import KickBucket, bucket_of
 from oracle.chain.heads import Heads
-from oracle.cli.kickout.kickout_plans import executed, proposed, veto_of, why_not_due
+from oracle.cli.kickout.kickout_plans import executed, proposed, veto_text, why_not_due
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -19,24 +19,31 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     open_folded,
-    print_json,
+    print_answer,
 )
 from oracle.cli.send_now import Plan, dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.coverage import Level
-from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.kicks import KickState
 from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
 from oracle.kickouts.kickout_planner import run_dry
+from oracle.queries.answers import LogPlace
+from oracle.queries.kickout_models import (
+    KickoutAct,
+    KickoutCaseEntry,
+    KickoutList,
+    ProposedKickout,
+)
+from oracle.queries.kickout_view import NOT_DUE, kickout_cases
 from oracle.queries.text.prefixes import node_named
 from oracle.txmgr.client.receipts import newest_block
 from oracle.txmgr.context import StepResult
 
 kickout = typer.Typer(no_args_is_help=True)
 
-_UNDUE = "not due"
 _IS_PROPOSED_BY = "`kickout propose --one-creator` proposes it all the same"
 
 
@@ -56,49 +63,47 @@ def list_kickouts(
 ) -> None:
     """List the nodes whose kickout is due or proposed, how far each is, and what is against it."""
     with open_folded(config) as app:
-        looks = _looks(app)
+        cases = _cases(app)
         bucket = _bucket(app) if ask_chain else None
         needed = app.report_settings.kick_after_rounds
-        due = {look.node for look in looks}
+        due = {case.node for case in cases}
         with app.store.reading() as uow:
             cursor = uow.cursor.get()
-            undue = [kick for kick in uow.rounds.live_kicks() if kick.node not in due]
+            kicks_not_due = [kick for kick in uow.rounds.live_kicks() if kick.node not in due]
+            listed = KickoutList(kickouts=kickout_cases(uow, cases, kicks_not_due), bucket=bucket)
     if as_json:
-        answers = [_answer(look) for look in looks] + [_undue_answer(kick) for kick in undue]
-        print_json(answers if bucket is None else {"kickouts": answers, "bucket": asdict(bucket)})
+        print_answer(listed)
         return
-    if not looks:
+    if not cases:
         typer.echo("no kickout is due")
     now = 0 if cursor is None else cursor.time
-    for look in looks:
-        for line in _lines(look, needed, now):
+    for entry in listed.kickouts:
+        for line in _lines(entry, needed, now):
             typer.echo(line)
-    for kick in undue:
-        since = f"proposed in round {kick.round}"
-        typer.echo(
-            f"{kick.node}  {_UNDUE}, but {since}: the daemon cancels it once the contract lets it"
-        )
     if bucket is not None:
         refill = f"{bucket.per_frame} more every {bucket.frame} s"
         typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill}")
 
 
-def _lines(look: KickoutCase, needed: int, now: int) -> Iterator[str]:
-    """Say how far a kickout is; `now` is the time of the newest folded block."""
-    since = look.interval.opened_at.block
-    by_hand = "" if look.held is None else " by hand"
-    stands = look.obstacle or f"can be proposed{by_hand}"
-    yield f"{look.node}  due since block {since}, {stands}"
-    yield f"  under the line in {look.shown} of {needed} rounds in a row"
-    if look.held is not None:
-        yield f"  held for a person: {look.held}; {_IS_PROPOSED_BY}"
-    if look.evidence is not None:
-        yield f"  evidence {look.evidence.hash}, creators: {look.evidence.spread.creators}"
-    if look.kick is not None:
-        kick = look.kick
-        is_live = kick.state is KickState.LIVE
-        ready = f", {veto_of(kick, now)}" if is_live else ""
-        yield f"  {kick.state.value}: proposed in round {kick.round}{ready}"
+def _lines(entry: KickoutCaseEntry, needed: int, now: int) -> Iterator[str]:
+    """Yield how far a kickout is; `now` is the time of the newest folded block."""
+    proposal = entry.proposal
+    if entry.due_since is None:
+        since = "" if proposal is None else f", but proposed in round {proposal.round}"
+        yield f"{entry.node}  {NOT_DUE}{since}: the daemon cancels it once the contract lets it"
+        return
+    by_hand = "" if entry.held is None else " by hand"
+    stands = entry.obstacle or f"can be proposed{by_hand}"
+    yield f"{entry.node}  due since block {entry.due_since.block}, {stands}"
+    yield f"  under the line in {entry.rounds_low} of {needed} rounds in a row"
+    if entry.held is not None:
+        yield f"  held for a person: {entry.held}; {_IS_PROPOSED_BY}"
+    if entry.evidence is not None:
+        yield f"  evidence {entry.evidence}, creators: {entry.creators}"
+    if proposal is not None:
+        is_live = proposal.state == KickState.LIVE.value
+        ready = f", {veto_text(entry.node, proposal.ready_at, now)}" if is_live else ""
+        yield f"  {proposal.state}: proposed in round {proposal.round}{ready}"
 
 
 def _bucket(app: App) -> KickBucket:
@@ -158,10 +163,8 @@ def propose(
         if not confirm_action(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run):
             _print_dry_run(app, look, plan, as_json=as_json)
             return
-        sent = published(app, "kickout propose", plan)
-    _tell(
-        {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
-    )
+        act = _act(app, look, published(app, "kickout propose", plan))
+    _print_act(act, as_json=as_json)
 
 
 @kickout.command(epilog="Example: qos-oracle kickout execute 0x… --yes")
@@ -188,17 +191,15 @@ def execute(
             # That it is proposed already stands against a proposal only.
             _print_dry_run(app, replace(look, obstacle=None), plan, as_json=as_json)
             return
-        sent = published(app, "kickout execute", plan)
-    _tell(
-        {"node": look.node, "steps": [f"{one.did} {one.detail}" for one in sent]}, as_json=as_json
-    )
+        act = _act(app, look, published(app, "kickout execute", plan))
+    _print_act(act, as_json=as_json)
 
 
 def _kickout_rules(app: App) -> KickoutRules:
     return KickoutRules(app.rules, app.report_settings)
 
 
-def _looks(app: App) -> list[KickoutCase]:
+def _cases(app: App) -> list[KickoutCase]:
     with app.store.reading() as uow:
         level = min(Level.PROVEN, app.source.level_allowed())
         return looks_at(uow, _kickout_rules(app), level)
@@ -207,66 +208,58 @@ def _looks(app: App) -> list[KickoutCase]:
 def _look(app: App, node: str) -> KickoutCase:
     with app.store.reading() as uow:
         named = node_named(uow, node)
-    looks = {look.node: look for look in _looks(app)}
-    if named not in looks:
+    cases = {case.node: case for case in _cases(app)}
+    if named not in cases:
         raise InputError(f"{node}: {why_not_due(app, named)}")
-    return looks[named]
+    return cases[named]
 
 
-def _print_dry_run(app: App, look: KickoutCase, plan: Plan, *, as_json: bool) -> None:
-    """Say what it would do and what the contract says of it.
+def _print_dry_run(app: App, case: KickoutCase, plan: Plan, *, as_json: bool) -> None:
+    """Print what would be done, and what the contract says of it.
 
     Raises:
-        InputError: the real one would not do it; what is known is printed all the same.
+        InputError: the real command would not do it; what is known is printed all the same.
     """
-    facts = {**_answer(look), "contract_says": run_dry(app.publisher, look), "dry_run": True}
+    act = _act(app, case, [], contract_says=run_dry(app.publisher, case))
     try:
-        facts["steps"] = [dry_run_text(app, plan, "the call would be planned and sent")]
+        step = dry_run_text(app, plan, "the call would be planned and sent")
+        act = act.model_copy(update={"steps": [step]})
     finally:
-        _tell(facts, as_json=as_json)
+        _print_act(act, as_json=as_json)
 
 
-def _answer(look: KickoutCase) -> dict[str, object]:
-    kick = look.kick
-    return {
-        "node": look.node,
-        "index": look.index,
-        "lane": look.lane,
-        "due_since": look.interval.opened_at._asdict(),
-        "evidence": None if look.evidence is None else look.evidence.hash,
-        "kickout": None if kick is None else kick.state.value,
-        "ready_at": None if kick is None else kick.ready_at,
-        "rounds_low": look.shown,
-        "obstacle": look.obstacle,
-        "held": look.held,
-        "creators": None if look.evidence is None else look.evidence.spread.creators,
-    }
+def _act(
+    app: App, case: KickoutCase, sent: Sequence[StepResult], contract_says: str | None = None
+) -> KickoutAct:
+    """Return the answer about what was sent; `contract_says`: of a dry run."""
+    with app.store.reading() as uow:
+        (entry,) = kickout_cases(uow, [case])
+    return KickoutAct(
+        **dict(entry),
+        dry_run=contract_says is not None,
+        contract_says=contract_says,
+        steps=[f"{step.did} {step.detail}" for step in sent],
+    )
 
 
-def _undue_answer(kick: Kick) -> dict[str, object]:
-    """Write a live kickout of a node that is not due any more as `_answer` writes others."""
-    return {
-        "node": kick.node,
-        "index": None,
-        "lane": None,
-        "due_since": None,
-        "evidence": kick.evidence,
-        "kickout": kick.state.value,
-        "ready_at": kick.ready_at,
-        "rounds_low": None,
-        "obstacle": _UNDUE,
-        "held": None,
-        "creators": None,
-    }
-
-
-def _tell(answer: dict[str, object], *, as_json: bool) -> None:
+def _print_act(act: KickoutAct, *, as_json: bool) -> None:
+    """Print an act; to people, of what was sent the node and the steps alone."""
     if as_json:
-        print_json(answer)
+        print_answer(act)
         return
-    width = max(map(len, answer)) + 2
-    for name, value in answer.items():
-        for line in value if isinstance(value, list) else [value]:
-            if line is not None:
-                said = f"block {line['block']}" if isinstance(line, dict) else line
-                typer.echo(f"{name:<{width}}{said}")
+    names = KickoutAct.model_fields if act.dry_run else ("node", "steps")
+    width = max(map(len, names)) + 2
+    for name in names:
+        for line in _texts(getattr(act, name)):
+            typer.echo(f"{name:<{width}}{line}")
+
+
+def _texts(value: object) -> list[str]:
+    """Return the lines of a value; none where it is null."""
+    if isinstance(value, list):
+        return [str(line) for line in value]
+    if isinstance(value, LogPlace):
+        return [f"block {value.block}"]
+    if isinstance(value, ProposedKickout):
+        return [f"{value.state}, ready at {value.ready_at}"]
+    return [] if value is None else [str(value)]

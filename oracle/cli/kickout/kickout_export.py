@@ -2,17 +2,15 @@
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 
 from oracle.cli.kickout.kickout_commands import kickout
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.daemon.records import open_folded_records
-from oracle.domain.reports.kicks import NO_TARGET, Kick
-
-_COLUMNS = ("node", "evidence", "round", "block", "until", "network")
+from oracle.queries.kickout_models import ExpulsionEntry
+from oracle.queries.kickout_view import expulsions
 
 
 def register(app: typer.Typer) -> None:
@@ -36,20 +34,11 @@ def export(
     `network` says what came of asking it: nobody, done, refused.
     """
     with open_folded_records(load_config(config)) as records, records.store.reading() as uow:
-        rows = list(rows_of(uow.rounds.expelled(), since))
+        entries = list(expulsions(uow.rounds.expelled(), since))
     if as_json:
-        print_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
+        print_answer(entries)
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    writer.writerows(rows)
-
-
-def rows_of(kicks: Sequence[Kick], since: int) -> Iterator[tuple[str | int, ...]]:
-    """Yield what is told of each expulsion from block `since` on, oldest first."""
-    found = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
-    for kick, gone in sorted(found, key=lambda pair: (pair[1].at, pair[0].node)):
-        if gone.at.block >= since:
-            asked = "nobody" if gone.target == NO_TARGET else "done"
-            network = "refused" if kick.state.value == "refused" else asked
-            yield kick.node, kick.evidence, gone.round, gone.at.block, gone.until, network
+    columns = list(ExpulsionEntry.model_fields)
+    writer.writerow(columns)
+    writer.writerows([getattr(entry, name) for name in columns] for entry in entries)

@@ -32,19 +32,19 @@ def why_not_due(app: App, node: Address) -> str:
     return "its kickout is not due; `qos-oracle kickout list` shows whose is"
 
 
-def until(kick: Kick) -> str:
-    """Write for people until when a kickout can be vetoed and not be executed, in UTC."""
-    return in_utc(kick.ready_at, "%Y-%m-%d %H:%M:%S UTC")
-
-
-def veto_of(kick: Kick, now: int) -> str:
+def veto_text(node: str, ready_at: int, now: int) -> str:
     """Say until when a live kickout can be, or could be, vetoed; `now` in the chain's time."""
-    if now < kick.ready_at:
-        return f"the vetoer has until {until(kick)}"
+    until = _utc_text(ready_at)
+    if now < ready_at:
+        return f"the vetoer has until {until}"
     return (
-        f"the vetoer had until {until(kick)}; `qos-oracle kickout execute {kick.node}` says what "
-        "else it waits for"
+        f"the vetoer had until {until}; `qos-oracle kickout execute {node}` says what else it "
+        "waits for"
     )
+
+
+def _utc_text(time: int) -> str:
+    return in_utc(time, "%Y-%m-%d %H:%M:%S UTC")
 
 
 def proposed(context: KickoutContext, look: KickoutCase, heads: Heads) -> StepResult:
@@ -114,7 +114,7 @@ def _waits(kick: Kick, contract_status: ContractStatus) -> Iterator[str]:
     now, head = contract_status.block.time, contract_status.head
     if now < kick.ready_at:
         left = kick.ready_at - now
-        yield f"the vetoer has until {until(kick)}, {left} s more of the chain's time"
+        yield f"the vetoer has until {_utc_text(kick.ready_at)}, {left} s more of the chain's time"
     ripe = kick.round + contract_status.limits.kick_rounds
     if head.round < ripe:
         yield f"round {ripe} has to be accepted first, the newest is {head.round}"

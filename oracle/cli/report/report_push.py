@@ -14,9 +14,9 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     open_folded,
-    print_json,
+    print_answer,
 )
-from oracle.cli.report.report_commands import report, report_facts
+from oracle.cli.report.report_commands import report
 from oracle.cli.send_now import dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
@@ -24,6 +24,8 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
 from oracle.errors import InputError, TransientError
+from oracle.queries.reports.report_models import PushedReport
+from oracle.queries.reports.report_view import report_figures
 from oracle.reporting.landing import is_awaiting_finality
 from oracle.reporting.readiness import MISSED, why_missed
 from oracle.reporting.report_planner import cuts_now, plan_push, scheduled_cut_now
@@ -59,9 +61,8 @@ def push(
             steps = [*(f"{step.did} {step.detail}" for step in sent), *_unsent(app, sent)]
         else:
             steps = [_dry_run_text(app, first)]
-    answer = {**report_facts(first), "dry_run": dry_run, "steps": steps}
     if as_json:
-        print_json(answer)
+        print_answer(PushedReport(**dict(report_figures(first)), dry_run=dry_run, steps=steps))
         return
     typer.echo(f"period {first.period}, as of block {first.as_of.number}")
     for step in steps:

@@ -10,14 +10,15 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_json,
+    print_answer,
 )
 from oracle.cli.report.report_commands import report
 from oracle.cli.write_session import acting
 from oracle.daemon.records import Records, open_records
 from oracle.queries.health import dispute_text
+from oracle.queries.reports.report_models import ReleasedReport
+from oracle.queries.reports.report_view import held_report
 from oracle.reporting.sanity_gate import held_at, release
-from oracle.store.reports.hold_repository import ReportHold
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +50,7 @@ def release_report(
             if not dry_run:
                 release(uow, period, stamp)
     if as_json:
-        print_json({**_answer(hold), "released": not dry_run})
+        print_answer(ReleasedReport(**dict(held_report(hold)), released=not dry_run))
         return
     state = "would be" if dry_run else "is"
     typer.echo(f"the report of period {period} {state} released; it was held: {hold.reason}")
@@ -59,7 +60,7 @@ def _list(records: Records, *, as_json: bool) -> None:
     with records.store.reading() as uow:
         held = uow.holds.waiting()
     if as_json:
-        print_json([_answer(hold) for hold in held])
+        print_answer([held_report(hold) for hold in held])
         return
     if not held:
         typer.echo("no report is held")
@@ -69,7 +70,3 @@ def _list(records: Records, *, as_json: bool) -> None:
             typer.echo(f"period {hold.period}: {hold.reason}")
     if disputed:
         typer.echo(dispute_text(disputed))
-
-
-def _answer(hold: ReportHold) -> dict[str, object]:
-    return {"period": hold.period, "reason": hold.reason, "held_at": hold.held_at, **hold.facts}

@@ -4,7 +4,6 @@ from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.ids import TaskKey
-from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, lane_of, word_of
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.scoring.legacy_tally import start_of, tally_at
@@ -22,7 +21,6 @@ from oracle.queries.answers import (
     Answer,
     ApiModel,
     FractionText,
-    HashText,
     IntegerText,
 )
 from oracle.queries.api.lifting import NodeLift, lift_of
@@ -33,6 +31,8 @@ from oracle.queries.api.node_list import (
     fraction_or_none,
 )
 from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.kickout_models import ProposedKickout
+from oracle.queries.kickout_view import proposed_kickout
 
 
 class OnChainScore(ApiModel):
@@ -45,17 +45,6 @@ class OnChainScore(ApiModel):
     round: int | None = Field(description="That wrote the word of the lane.")
     time: int | None
     is_current: bool = Field(description="The lane says what would be reported now.")
-
-
-class ProposedKickout(ApiModel):
-    """A kickout that was proposed on chain, the newest of the node."""
-
-    state: str = Field(examples=["live", "vetoed", "executed"])
-    round: int
-    evidence: HashText
-    ready_at: int = Field(description="May be executed from then on; unix seconds.")
-    dies_at: int
-    reason: str | None = Field(description="Why the network refused, as hex bytes.")
 
 
 class KickoutProgress(ApiModel):
@@ -156,7 +145,7 @@ def _kickout(look: ApiSnapshot, node: Node, rules: Rules) -> KickoutProgress:
         pool_size=needed,
         mean=fraction_or_none(mean),
         below=decimal_text(below),
-        proposed=None if found is None else proposal(found),
+        proposed=None if found is None else proposed_kickout(found),
     )
 
 
@@ -171,19 +160,6 @@ def _factors(look: ApiSnapshot, node: Node, rules: Rules) -> NodeFactors | None:
         node_score=fraction_or_none(found.tally.node_score),
         tasks=found.tally.tasks,
         window_began=start_of(found.tally.window, rules.legacy),
-    )
-
-
-def proposal(kick: Kick) -> ProposedKickout:
-    """Return a proposal as it is told."""
-    gone = kick.expulsion
-    return ProposedKickout(
-        state=kick.state.value,
-        round=kick.round,
-        evidence=kick.evidence,
-        ready_at=kick.ready_at,
-        dies_at=kick.dies_at,
-        reason=None if gone is None or not gone.refusals else gone.reason,
     )
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from oracle.chain.profiles.profile import DEFAULT_TOKEN, Token
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
-from oracle.domain.feed_rows import is_of_feed, row_of
 from oracle.domain.health import HealthReport
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rules_binding import refuse_other_rules
 from oracle.queries.answers import AsOf, LogPlace
 from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import Worker, health_of
+from oracle.queries.log_places import log_places
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -88,21 +88,9 @@ class ApiSnapshot:
             return block.time
         return next((log.time for log in self.uow.logs.between(at.block, at.block)), None)
 
-    def places(self, wanted: Iterable[Position]) -> dict[Position, LogPlace]:
-        """Return each position with the transaction that it lies in."""
-        places = set(wanted)
-        hashes: dict[tuple[int, int], Hash] = {}
-        for block in {at.block for at in places}:
-            for log in self.uow.logs.between(block, block):
-                hashes[(block, log.index)] = log.tx_hash
-        return {at: _place(at, hashes.get((at.block, at.log))) for at in places}
-
-
-def _place(at: Position, transaction: Hash | None) -> LogPlace:
-    if is_of_feed(at):
-        row = row_of(at)[1]
-        return LogPlace(block=at.block, tx=None, log=None, feed_row=row, transaction=None)
-    return LogPlace(block=at.block, tx=at.tx, log=at.log, feed_row=None, transaction=transaction)
+    def places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
+        """Return each position with the transaction of its log."""
+        return log_places(self.uow, positions)
 
 
 @contextmanager

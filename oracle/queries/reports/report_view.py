@@ -1,59 +1,35 @@
-"""A period's report computed anew, beside the one that was cut, with every lane it writes."""
+"""Answers about reports: as they were cut, computed anew beside that, and held for a person."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import LANES_PER_WORD, NEVER_REPORTED, lanes_of
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_data import decode_records
+from oracle.domain.reports.round_data import RECORD_BYTES, decode_records
 from oracle.domain.scoring.legacy_factors import incentive_shares
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import folded_up_to
+from oracle.queries.reports.report_models import (
+    HeldReport,
+    ReportDetail,
+    ReportEntry,
+    ReportFigures,
+    ReportLane,
+    ReportRegistrations,
+    lane_entry,
+)
 from oracle.reporting.recompute import report_of
 from oracle.store.database import Store
-from oracle.store.reports.report_repository import ReportState, StoredReport
+from oracle.store.reports.hold_repository import ReportHold
+from oracle.store.reports.report_repository import StoredReport
 
 
-@dataclass(frozen=True, slots=True)
-class ReportLane:
-    """What a report says at one index; whose it is once the report is accepted.
-
-    `node`: None where neither a round nor the report gave the index to anyone.
-    `incentive_share`: of the window's incentive as of the report's block, in units of 10^-18;
-    None under rules that are not legacy ones, and for who is no member.
-    """
-
-    index: int
-    node: Address | None
-    lane: int
-    incentive_share: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportView:
-    """The report computed from the stored logs, the one that was cut, and the lanes."""
-
-    computed: Report
-    stored: StoredReport | None
-    lanes: tuple[ReportLane, ...]
-
-    @property
-    def comparison(self) -> bool | None:
-        """Whether the cut report says the same; None: none was cut, or it was missed.
-
-        A missed one may speak of a block that left the chain.
-        """
-        if self.stored is None or self.stored.state is ReportState.MISSED:
-            return None
-        return self.stored.report == self.computed
-
-
-def report_view(
+def report_detail(
     store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
-) -> ReportView:
+) -> ReportDetail:
     """Compute the report as of a block, as any reporter with the same rules id would."""
     with store.reading() as uow:
         folded = folded_up_to(uow, reader, rules, as_of.number, settings.min_scores)
@@ -63,7 +39,54 @@ def report_view(
     nodes = {entry.index: entry.node for entry in rounds.indexes.values()}
     nodes |= computed.registrations.placed(rounds.index_by_node, rounds.node_count)
     shares = incentive_shares(folded.fold.ledger.nodes.values(), as_of.time, rules)
-    return ReportView(computed, stored, tuple(_lanes(computed, nodes, shares)))
+    return ReportDetail(
+        **dict(_report_entry(computed, stored)),
+        same_as_cut=None if stored is None else stored.report == computed,
+        lanes=list(_lanes(computed, nodes, shares)),
+    )
+
+
+def report_entry(stored: StoredReport) -> ReportEntry:
+    """Return the answer about a report that was cut."""
+    return _report_entry(stored.report, stored)
+
+
+def report_figures(report: Report) -> ReportFigures:
+    """Return what a report rests on."""
+    registrations = report.registrations
+    return ReportFigures(
+        period=report.period,
+        as_of=report.as_of.number,
+        as_of_hash=report.as_of.hash,
+        as_of_time=report.as_of.time,
+        head_round=report.head_round,
+        prev=report.prev,
+        deadline=report.deadline,
+        words=len(report.records) // RECORD_BYTES,
+        registers=ReportRegistrations(
+            reused=[(pair.fresh, pair.old) for pair in registrations.reused],
+            appended=list(registrations.appended),
+            gas=REGISTRATION_GAS * len(registrations.fresh),
+        ),
+        fingerprint=report.fingerprint,
+    )
+
+
+def held_report(hold: ReportHold) -> HeldReport:
+    """Return the answer about a report that is held."""
+    return HeldReport(
+        period=hold.period, reason=hold.reason, held_at=hold.held_at, facts=hold.facts
+    )
+
+
+def _report_entry(report: Report, stored: StoredReport | None) -> ReportEntry:
+    return ReportEntry(
+        **dict(report_figures(report)),
+        state=None if stored is None else stored.outcome,
+        reason=None if stored is None else stored.reason,
+        round=None if stored is None else stored.round,
+        digest=None if stored is None else stored.digest,
+    )
 
 
 def _lanes(
@@ -73,4 +96,7 @@ def _lanes(
         for index, lane in enumerate(lanes_of(value), start=word * LANES_PER_WORD):
             if lane != NEVER_REPORTED:
                 node = nodes.get(index)
-                yield ReportLane(index, node, lane, None if node is None else shares.get(node))
+                yield ReportLane(
+                    **dict(lane_entry(index, node, lane)),
+                    incentive_share=None if node is None else shares.get(node),
+                )

@@ -3,52 +3,24 @@
 Nothing folded is used: only raw logs, the rules, and the chain's word about the as-of block.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
-from oracle.domain.reports.report import Report, ReportSettings
+from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
+from oracle.queries.answers import LogPlace
+from oracle.queries.log_places import log_places
+from oracle.queries.reports.report_models import LaneDifference, RoundVerification, round_entry
 from oracle.reporting.recompute import recall
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.database import Store
-
-
-@dataclass(frozen=True, slots=True)
-class LaneDifference:
-    """One lane that was accepted otherwise than it is computed; None: not in that report."""
-
-    index: int
-    accepted: int | None
-    computed: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RoundCheck:
-    """An accepted round beside what our logs and rules make of its as-of block.
-
-    `is_same_block`: the chain still has the as-of block that was named. `is_same_digest`: the
-    whole statement is what we would have signed, whom it registers included; `registers`: whom
-    it should have registered, where that differs, else None.
-    """
-
-    accepted: RoundAccepted
-    computed: Report
-    is_same_block: bool
-    is_same_digest: bool
-    lanes: tuple[LaneDifference, ...]
-    registers: Registrations | None = None
-
-    @property
-    def is_good(self) -> bool:
-        """Nothing differs."""
-        return self.is_same_block and self.is_same_digest and not self.lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +33,23 @@ class RuleNames:
 
 
 def check_round(
-    number: int, chain: ChainReader, store: Store, reader: LogReader, names: RuleNames
-) -> RoundCheck:
+    number: int,
+    chain: ChainReader,
+    store: Store,
+    reader: LogReader,
+    names: RuleNames,
+    is_held_by_contract: Callable[[RoundAccepted], bool | None],
+) -> RoundVerification:
     """Recompute round `number`.
+
+    `is_held_by_contract`: whether the contract holds just the round's words; None: a newer round
+    was accepted since.
 
     Raises:
         InputError: the round was not accepted in what is indexed.
         TransientError: the chain does not give the as-of block.
     """
-    accepted, prev = _accepted(store, number)
+    accepted, prev, place = _accepted(store, number)
     as_of = _block(chain, accepted.as_of)
     computed = recall(store, reader, names.rules, names.settings, as_of)
     statement = ReportStatement(
@@ -81,27 +61,37 @@ def check_round(
         deadline=computed.deadline,
         blob=computed.data,
     )
-    is_registering_alike = computed.registrations == accepted.registrations
-    return RoundCheck(
-        accepted,
-        computed,
-        is_same_block=as_of.hash == accepted.as_of_hash,
-        is_same_digest=statement.digest(names.domain) == accepted.digest,
-        lanes=tuple(_differences(dict(accepted.words), dict(decode_records(computed.records)))),
-        registers=None if is_registering_alike else computed.registrations,
+    has_same_block = as_of.hash == accepted.as_of_hash
+    has_same_digest = statement.digest(names.domain) == accepted.digest
+    has_same_registrations = computed.registrations == accepted.registrations
+    differences = _differences(dict(accepted.words), dict(decode_records(computed.records)))
+    is_held = is_held_by_contract(accepted)
+    is_same = has_same_block and has_same_digest and not differences
+    return RoundVerification(
+        **dict(round_entry(accepted, place)),
+        same=is_same and is_held is not False,
+        same_block=has_same_block,
+        same_digest=has_same_digest,
+        same_registrations=has_same_registrations,
+        expected_registrations=None
+        if has_same_registrations
+        else list(computed.registrations.fresh),
+        contract_holds_it=is_held,
+        differences=differences,
     )
 
 
-def _accepted(store: Store, number: int) -> tuple[RoundAccepted, Hash]:
-    """Return the round, and the digest of the one that it builds on."""
+def _accepted(store: Store, number: int) -> tuple[RoundAccepted, Hash, LogPlace]:
+    """Return the round, the digest of the round that it builds on, and where it was accepted."""
     with store.reading() as uow:
         accepted = uow.rounds.accepted_round(number)
         before = uow.rounds.accepted_round(number - 1)
+        places = log_places(uow, [] if accepted is None else [accepted.at])
     if accepted is None:
         raise InputError(f"round {number} was not accepted in what is indexed")
     if before is None and number > 1:
         raise InputError(f"round {number - 1}, which it builds on, is not in what is indexed")
-    return accepted, ZERO_HASH if before is None else before.digest
+    return accepted, ZERO_HASH if before is None else before.digest, places[accepted.at]
 
 
 def _block(chain: ChainReader, number: int) -> BlockRef:
@@ -112,15 +102,14 @@ def _block(chain: ChainReader, number: int) -> BlockRef:
 
 
 def _differences(accepted: dict[int, int], computed: dict[int, int]) -> list[LaneDifference]:
-    found = []
-    for word in sorted(accepted.keys() | computed.keys()):
-        theirs, ours = _lanes(accepted.get(word)), _lanes(computed.get(word))
-        found += [
-            LaneDifference(word * LANES_PER_WORD + place, one, other)
-            for place, (one, other) in enumerate(zip(theirs, ours, strict=True))
-            if one != other
-        ]
-    return found
+    return [
+        LaneDifference(index=word * LANES_PER_WORD + lane, accepted=theirs, computed=ours)
+        for word in sorted(accepted.keys() | computed.keys())
+        for lane, (theirs, ours) in enumerate(
+            zip(_lanes(accepted.get(word)), _lanes(computed.get(word)), strict=True)
+        )
+        if theirs != ours
+    ]
 
 
 def _lanes(word: int | None) -> tuple[int | None, ...]:

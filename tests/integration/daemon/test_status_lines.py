@@ -12,12 +12,13 @@ from oracle.cli.main import run
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.health import Condition, Severity
+from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
 from oracle.queries.health import OLD_HEAD_SECONDS, findings_from_chain_view
+from oracle.queries.operator_status import operator_status
 from oracle.queries.status import StatusReport
 from oracle.queries.status_models import NetworkStatus
 from oracle.queries.text.status_text import situation
@@ -69,7 +70,10 @@ KICK = Kick(
 
 
 def lines(seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060) -> dict[str, str]:
-    return dict(situation(seen, chain, SETTINGS, now))
+    status = operator_status(
+        seen, health=HealthReport(), chain=chain, endpoints=[], dispatcher=None
+    )
+    return dict(situation(status, SETTINGS.heartbeat_seconds, now))
 
 
 def test_where_all_is_well_nothing_is_in_capital_letters():
@@ -173,7 +177,7 @@ def test_a_paused_contract_and_endpoints_that_are_away_are_told(
     assert (told["head"], told["lag_blocks"], told["contract"]["round"]) == (None, None, None)
     assert told["contract"]["unknown"] is not None
     assert "how far behind is unknown: " in said
-    assert told["health"]["word"] == "down"
+    assert told["health"]["status"] == "down"
     assert told["health"]["conditions"] == ["no_leader", "no_endpoint"]
 
 
@@ -181,7 +185,7 @@ def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any
     capsys.readouterr()
     code = run(["status", "--config", path, "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert run(["status", "--config", path]) == code == Severity[told["health"]["word"].upper()]
+    assert run(["status", "--config", path]) == code == Severity[told["health"]["status"].upper()]
     return told, capsys.readouterr().out
 
 

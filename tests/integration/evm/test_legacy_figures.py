@@ -11,7 +11,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.folder import Folder
 from oracle.queries.explain import EventArchive, block_at, explain
 from oracle.queries.node_rows import node_answer, node_rows
-from oracle.queries.reports.report_view import report_view
+from oracle.queries.reports.report_view import report_detail
 from oracle.store.database import Store
 from oracle.systems.legacy.submission_speed import speeds
 from oracle.systems.registry import rule_set
@@ -110,7 +110,7 @@ def test_a_report_shows_what_part_of_the_incentive_each_of_its_nodes_would_get(
     office.index()
     shown = {row.node.address: row.incentive_share for row in node_rows(office.store, RULES)}
     head = block_at(lambda: office.source, office.store, None)
-    seen = report_view(office.store, office.folder.reader, RULES, ReportSettings(), head)
+    seen = report_detail(office.store, office.folder.reader, RULES, ReportSettings(), head)
 
     found = {lane.node: lane.incentive_share for lane in seen.lanes}
     assert {node: found[node] for node in nodes} == {node: shown[node] for node in nodes}

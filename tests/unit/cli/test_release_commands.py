@@ -30,7 +30,7 @@ def held(sound, tmp_path: Path, sqlite_url: str) -> str:
 def test_what_is_held_is_listed(held: str, capsys):
     assert run(["report", "release", "--config", held, "--json"]) == 0
     (gate,) = json.loads(capsys.readouterr().out)
-    assert (gate["period"], gate["reason"], gate["members"]) == (PERIOD, WHY, 100)
+    assert (gate["period"], gate["reason"], gate["facts"]["members"]) == (PERIOD, WHY, 100)
 
 
 def test_disputed_reports_are_one_line_that_asks_to_compare(held: str, capsys, sqlite_url: str):

@@ -21,5 +21,5 @@ def test_public_health_has_titles_where_the_operators_has_details():
         "NO-ENDPOINT: https://node.example: connection refused"
     ]
     public = public_health(health)
-    assert (public.word, public.conditions) == ("down", ["no_endpoint"])
+    assert (public.status, public.conditions) == ("down", ["no_endpoint"])
     assert public.reasons == [Condition.NO_ENDPOINT.title]

@@ -2,30 +2,11 @@
 
 from collections.abc import Callable
 
-from pydantic import Field
-
 from oracle.domain.ids import Address, Hash
-from oracle.queries.answers import AddressText, Answer, ApiModel, LogPlace
-from oracle.queries.api.node_view import ProposedKickout, proposal
+from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSnapshot, NotKnownError
-
-
-class KickoutEntry(ApiModel):
-    """One interval in which a kickout was due."""
-
-    node: AddressText
-    due_since: LogPlace
-    due_until: LogPlace | None = Field(description="null: it still is.")
-
-
-class ProposalEntry(ApiModel):
-    """The newest kickout that was proposed on chain for a node."""
-
-    node: AddressText
-    proposal: ProposedKickout
-    proposed_at: LogPlace
-    executed_at: LogPlace | None
-    expelled_until: int | None = Field(description="Unix seconds.")
+from oracle.queries.kickout_models import KickoutEntry, ProposalEntry
+from oracle.queries.kickout_view import node_proposal, proposed_kickout
 
 
 class KickoutPage(Answer):
@@ -43,16 +24,22 @@ def kickouts(look: ApiSnapshot) -> KickoutPage:
     places = look.places(
         [*(one.opened_at for one in due), *(kick.proposed_at for kick in kicks), *gone]
     )
+    known = look.uow.rounds.about([interval.node for interval in due]).kicks
     return KickoutPage(
         as_of=look.as_of,
         due=[
-            KickoutEntry(node=one.node, due_since=places[one.opened_at], due_until=None)
-            for one in due
+            KickoutEntry(
+                node=interval.node,
+                due_since=places[interval.opened_at],
+                proposal=proposed_kickout(known[interval.node])
+                if interval.node in known
+                else None,
+            )
+            for interval in due
         ],
         proposed=[
             ProposalEntry(
-                node=kick.node,
-                proposal=proposal(kick),
+                **dict(node_proposal(kick)),
                 proposed_at=places[kick.proposed_at],
                 executed_at=None if kick.expulsion is None else places[kick.expulsion.at],
                 expelled_until=None if kick.expulsion is None else kick.expulsion.until,

@@ -2,32 +2,10 @@
 
 from pydantic import Field
 
-from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD, NEVER_REPORTED, lanes_of
-from oracle.queries.answers import (
-    AddressText,
-    Answer,
-    ApiModel,
-    FractionText,
-    HashText,
-    LogPlace,
-)
-from oracle.queries.api.node_list import fraction_of_lane
+from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
+from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiSnapshot, NotKnownError
-
-
-class RoundEntry(ApiModel):
-    """One round, without its words."""
-
-    round: int
-    time: int = Field(description="Of the block that accepted it, unix seconds.")
-    as_of: int = Field(description="The block that it speaks of.")
-    as_of_hash: HashText
-    words: int = Field(description="How many words of sixteen lanes it wrote.")
-    registered: int = Field(description="How many nodes it gave an index.")
-    transmitter: AddressText
-    digest: HashText = Field(description="What was signed.")
-    place: LogPlace
+from oracle.queries.reports.report_models import LaneEntry, RoundEntry, lane_entry, round_entry
 
 
 class RoundPage(Answer):
@@ -37,22 +15,12 @@ class RoundPage(Answer):
     next: int | None = Field(description="`before` of the next page; null: this is the last.")
 
 
-class RoundLane(ApiModel):
-    """One lane of a round: whose it is now, and what the round says of it."""
-
-    index: int
-    node: AddressText | None = Field(description="null: nobody's yet.")
-    lane: int = Field(ge=0, le=65_535)
-    qos: FractionText | None = Field(description="null: not selectable, or never reported.")
-    is_selectable: bool
-
-
 class RoundWord(ApiModel):
     """A word as it was pushed: 32 bytes, sixteen lanes."""
 
     index: int
     value: HashText
-    lanes: list[RoundLane]
+    lanes: list[LaneEntry]
 
 
 class RoundAnswer(Answer):
@@ -72,7 +40,7 @@ def rounds(look: ApiSnapshot, before: int | None, limit: int) -> RoundPage:
     places = look.places(one.at for one in shown)
     return RoundPage(
         as_of=look.as_of,
-        rounds=[_entry(one, places[one.at]) for one in shown],
+        rounds=[round_entry(one, places[one.at]) for one in shown],
         next=shown[-1].round if len(found) > limit else None,
     )
 
@@ -90,7 +58,7 @@ def round_view(look: ApiSnapshot, number: int) -> RoundAnswer:
     named = look.uow.rounds.nodes_at(lanes)
     return RoundAnswer(
         as_of=look.as_of,
-        entry=_entry(accepted, look.places([accepted.at])[accepted.at]),
+        entry=round_entry(accepted, look.places([accepted.at])[accepted.at]),
         data_hash=accepted.data_hash,
         config=accepted.config,
         registered=list(accepted.registrations.fresh),
@@ -99,30 +67,10 @@ def round_view(look: ApiSnapshot, number: int) -> RoundAnswer:
                 index=word,
                 value=f"0x{value:064x}",
                 lanes=[
-                    RoundLane(
-                        index=index,
-                        node=named.get(index),
-                        lane=lane,
-                        qos=fraction_of_lane(lane),
-                        is_selectable=lane not in (NEVER_REPORTED, DO_NOT_SELECT),
-                    )
+                    lane_entry(index, named.get(index), lane)
                     for index, lane in enumerate(lanes_of(value), word * LANES_PER_WORD)
                 ],
             )
             for word, value in accepted.words
         ],
-    )
-
-
-def _entry(accepted: RoundAccepted, place: LogPlace) -> RoundEntry:
-    return RoundEntry(
-        round=accepted.round,
-        time=accepted.time,
-        as_of=accepted.as_of,
-        as_of_hash=accepted.as_of_hash,
-        words=len(accepted.words),
-        registered=len(accepted.registrations.fresh),
-        transmitter=accepted.transmitter,
-        digest=accepted.digest,
-        place=place,
     )

@@ -94,7 +94,7 @@ def test_every_door_reports_endpoints_that_hang(a_chain: AChain, config: Path):
             provider.faults.clear()
         until(lambda: not any(doors(running, api).values()) or None)
 
-    assert (code, told["word"]) == (2, "down")
+    assert (code, told["status"]) == (2, "down")
     assert told["conditions"][0] == "no_endpoint"
 
 

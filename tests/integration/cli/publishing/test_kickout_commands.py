@@ -2,12 +2,12 @@
 
 import json
 
-from oracle.cli.kickout.kickout_export import rows_of
-from oracle.cli.kickout.kickout_plans import veto_of
+from oracle.cli.kickout.kickout_plans import veto_text
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
+from oracle.queries.kickout_view import expulsions
 
 
 def test_nobody_is_due_at_first(indexed, capsys):
@@ -34,9 +34,8 @@ def test_what_names_no_node_is_told_apart_from_a_node_that_is_not_due(indexed, c
 
 def test_a_veto_whose_time_is_over_is_not_said_to_be_open():
     node = Address("0x" + 40 * "b")
-    kick = Kick(node, 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), KickState.LIVE)
-    assert veto_of(kick, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
-    over = veto_of(kick, 5_000)
+    assert veto_text(node, 5_000, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
+    over = veto_text(node, 5_000, 5_000)
     assert over.startswith("the vetoer had until 1970-01-01 01:23:20 UTC; ")
     assert f"`qos-oracle kickout execute {node}` says what else" in over
 
@@ -55,15 +54,13 @@ def test_who_was_expelled_is_exported_for_the_networks_operator():
         expelled(1, Address("0x" + 40 * "a"), KickState.REFUSED),
         expelled(3, Address("0x" + 40 * "a"), KickState.EXECUTED),
     ]
-    told = list(rows_of(kicks, since=0))
-    assert [
-        (str(node)[-1], round_, block, network) for node, _, round_, block, _, network in told
-    ] == [
+    entries = list(expulsions(kicks, since=0))
+    assert [(entry.node[-1], entry.round, entry.block, entry.network) for entry in entries] == [
         ("1", 7, 21, "refused"),
         ("2", 7, 22, "nobody"),
         ("3", 7, 23, "done"),
     ]
-    assert [row[0] for row in rows_of(kicks, since=22)] == [row[0] for row in told[1:]]
+    assert list(expulsions(kicks, since=22)) == entries[1:]
 
 
 def test_where_nobody_was_expelled_the_list_has_a_head_alone(indexed, capsys):

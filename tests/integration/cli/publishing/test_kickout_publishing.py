@@ -241,8 +241,8 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
     said = capsys.readouterr().out
     assert f"{node_of(office)}  not due, but proposed in round " in said
     assert run([*listed, "--json"]) == 0
-    (one,) = json.loads(capsys.readouterr().out)
-    assert (one["kickout"], one["obstacle"]) == ("live", "not due")
+    (one,) = json.loads(capsys.readouterr().out)["kickouts"]
+    assert (one["proposal"]["state"], one["obstacle"]) == ("live", "not due")
     assert run([*cancel, "--dry-run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["contract_says"], answer["dry_run"]) == ("accepted", True)

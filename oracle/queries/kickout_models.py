@@ -1,0 +1,91 @@
+"""Kickouts: one model for `kickout`, `status`, the pages of a node, and `/v1/kickouts`."""
+
+from pydantic import Field
+
+from oracle.bindings.oracle_views import KickBucket
+from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace
+
+
+class ProposedKickout(ApiModel):
+    """A kickout that was proposed on chain, the newest of the node."""
+
+    state: str = Field(examples=["live", "vetoed", "executed"])
+    round: int
+    evidence: HashText
+    ready_at: int = Field(description="May be executed from then on; unix seconds.")
+    dies_at: int
+    reason: str | None = Field(description="Why the network refused, as hex bytes.")
+
+
+class NodeProposal(ProposedKickout):
+    """The newest kickout that was proposed on chain for a node."""
+
+    node: AddressText
+
+
+class ProposalEntry(NodeProposal):
+    """A proposed kickout, and what came of it."""
+
+    proposed_at: LogPlace
+    executed_at: LogPlace | None
+    expelled_until: int | None = Field(description="Unix seconds.")
+
+
+class KickoutEntry(ApiModel):
+    """A node whose kickout is due or proposed."""
+
+    node: AddressText
+    due_since: LogPlace | None = Field(description="null: it is not due any more.")
+    proposal: ProposedKickout | None = Field(description="null: none was ever proposed.")
+
+
+class KickoutCaseEntry(KickoutEntry):
+    """The same with what is against proposing it: `kickout list`."""
+
+    index: int | None = Field(description="Of the node in the contract; null: it has none.")
+    lane: int | None = Field(description="What the contract holds of the node.")
+    evidence: HashText | None = Field(description="SHA-256 of the evidence that makes it due.")
+    creators: int | None = Field(description="Of the tasks in the evidence.")
+    rounds_low: int | None = Field(
+        description="Newest rounds in a row that showed the node under the line."
+    )
+    obstacle: str | None = Field(description="Why it cannot be proposed now; null: it can.")
+    held: str | None = Field(description="Why a person would have to propose it.")
+
+
+class KickoutList(ApiModel):
+    """What `kickout list` answers."""
+
+    kickouts: list[KickoutCaseEntry]
+    bucket: KickBucket | None = Field(description="null: the chain was not asked.")
+
+
+class KickoutAct(KickoutCaseEntry):
+    """What `kickout propose` and `kickout execute` did, or would do."""
+
+    dry_run: bool
+    contract_says: str | None = Field(description="Of a dry run.")
+    steps: list[str]
+
+
+class KickoutCancellation(ApiModel):
+    """What `kickout cancel` did, or would do."""
+
+    node: AddressText
+    not_sent: list[int] = Field(description="Calls of the outbox that are given up.")
+    contract_says: str
+    steps: list[str]
+    dry_run: bool
+
+
+class ExpulsionEntry(ApiModel):
+    """A node that the oracle has expelled: a row of `kickout export`."""
+
+    node: AddressText
+    evidence: HashText
+    round: int
+    block: int
+    until: int = Field(description="Unix seconds; 1099511627775: for ever.")
+    network: str = Field(
+        description="What came of asking the network.", examples=["nobody", "done", "refused"]
+    )

@@ -1,0 +1,90 @@
+"""Answers about kickouts: proposals, cases with what is against them, and expulsions."""
+
+from collections.abc import Iterator, Sequence
+
+from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
+from oracle.kickouts.kickout_eligibility import KickoutCase
+from oracle.queries.kickout_models import (
+    ExpulsionEntry,
+    KickoutCaseEntry,
+    NodeProposal,
+    ProposedKickout,
+)
+from oracle.queries.log_places import log_places
+from oracle.store.database import UnitOfWork
+
+NOT_DUE = "not due"
+
+
+def proposed_kickout(kick: Kick) -> ProposedKickout:
+    """Return the answer about a proposal."""
+    expulsion = kick.expulsion
+    return ProposedKickout(
+        state=kick.state.value,
+        round=kick.round,
+        evidence=kick.evidence,
+        ready_at=kick.ready_at,
+        dies_at=kick.dies_at,
+        reason=None if expulsion is None or not expulsion.refusals else expulsion.reason,
+    )
+
+
+def node_proposal(kick: Kick) -> NodeProposal:
+    """Return the answer about a proposal, with its node."""
+    return NodeProposal(node=kick.node, **dict(proposed_kickout(kick)))
+
+
+def kickout_cases(
+    uow: UnitOfWork, cases: Sequence[KickoutCase], kicks_not_due: Sequence[Kick] = ()
+) -> list[KickoutCaseEntry]:
+    """Return the answers about nodes whose kickout is due, then about those proposed too early.
+
+    `kicks_not_due`: live kickouts of nodes whose kickout is not due any more.
+    """
+    places = log_places(uow, (case.interval.opened_at for case in cases))
+    due = [
+        KickoutCaseEntry(
+            node=case.node,
+            due_since=places[case.interval.opened_at],
+            proposal=None if case.kick is None else proposed_kickout(case.kick),
+            index=case.index,
+            lane=case.lane,
+            evidence=None if case.evidence is None else case.evidence.hash,
+            creators=None if case.evidence is None else case.evidence.spread.creators,
+            rounds_low=case.shown,
+            obstacle=case.obstacle,
+            held=case.held,
+        )
+        for case in cases
+    ]
+    return due + [
+        KickoutCaseEntry(
+            node=kick.node,
+            due_since=None,
+            proposal=proposed_kickout(kick),
+            index=None,
+            lane=None,
+            evidence=None,
+            creators=None,
+            rounds_low=None,
+            obstacle=NOT_DUE,
+            held=None,
+        )
+        for kick in kicks_not_due
+    ]
+
+
+def expulsions(kicks: Sequence[Kick], since: int) -> Iterator[ExpulsionEntry]:
+    """Yield the answer about each expulsion from block `since` on, oldest first."""
+    expelled = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
+    for kick, expulsion in sorted(expelled, key=lambda pair: (pair[1].at, pair[0].node)):
+        if expulsion.at.block >= since:
+            asked = "nobody" if expulsion.target == NO_TARGET else "done"
+            yield ExpulsionEntry(
+                node=kick.node,
+                evidence=kick.evidence,
+                round=expulsion.round,
+                block=expulsion.at.block,
+                until=expulsion.until,
+                network="refused" if kick.state is KickState.REFUSED else asked,
+            )

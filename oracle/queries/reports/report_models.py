@@ -1,0 +1,166 @@
+"""What a period's report and an accepted round say: one model of each, for `--json` and HTTP."""
+
+from pydantic import Field, JsonValue
+
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
+from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
+
+# A report that came too late may speak of a block that has left the chain since.
+_TOO_LATE = ("missed", "superseded")
+
+
+class LaneEntry(ApiModel):
+    """One lane of a report or a round."""
+
+    index: int
+    node: AddressText | None = Field(description="Whose it is now; null: nobody's yet.")
+    lane: int = Field(ge=0, le=65_535)
+    qos: FixedPoint | None = Field(description="null: not selectable, or never reported.")
+    is_selectable: bool
+
+
+class ReportLane(LaneEntry):
+    """One lane of a report; whose it is once the report is accepted."""
+
+    incentive_share: FixedPoint | None = Field(
+        description="Of the window's incentive, as of the report's block, under legacy rules; "
+        "null: the node is no member."
+    )
+
+
+class ReportRegistrations(ApiModel):
+    """The nodes that a report registers."""
+
+    reused: list[tuple[AddressText, AddressText]] = Field(
+        description="A new node, and the node that left whose index it takes."
+    )
+    appended: list[AddressText] = Field(description="Nodes that get a new index.")
+    gas: int = Field(description="What registering them costs.")
+
+
+class ReportFigures(ApiModel):
+    """What a report rests on, and its fingerprint."""
+
+    period: int
+    as_of: int = Field(description="The block that it speaks of.")
+    as_of_hash: HashText
+    as_of_time: int = Field(description="Unix seconds.")
+    head_round: int = Field(description="The last accepted round at that block.")
+    prev: HashText = Field(description="Digest of that round.")
+    deadline: int = Field(description="The contract takes it until then; unix seconds.")
+    words: int = Field(description="How many words of sixteen lanes it writes.")
+    registers: ReportRegistrations
+    fingerprint: HashText = Field(description="SHA-256 of everything in it.")
+
+
+class ReportEntry(ReportFigures):
+    """A report and what became of it."""
+
+    state: str | None = Field(
+        description="null: none was cut for the period.", examples=["landed", "superseded"]
+    )
+    reason: str | None = Field(description="Why it was skipped, or came too late.")
+    round: int | None = Field(description="null: it was not signed.")
+    digest: HashText | None = Field(description="What was signed.")
+
+
+class ReportDetail(ReportEntry):
+    """A report computed anew from the stored logs, beside the one that was cut."""
+
+    same_as_cut: bool | None = Field(
+        description="null: none was cut. A report that came too late may differ, because its "
+        "block may have left the chain."
+    )
+    lanes: list[ReportLane]
+
+    @property
+    def is_wrong(self) -> bool:
+        """Tell whether another report was cut than the stored logs make."""
+        return self.same_as_cut is False and self.state not in _TOO_LATE
+
+
+class PushedReport(ReportFigures):
+    """What `report push` did, or would do, with the report that has the turn."""
+
+    dry_run: bool
+    steps: list[str]
+
+
+class HeldReport(ApiModel):
+    """A report that waits for a person."""
+
+    period: int
+    reason: str
+    held_at: int = Field(description="Unix seconds.")
+    facts: dict[str, JsonValue] = Field(description="The numbers that the sanity gate saw.")
+
+
+class ReleasedReport(HeldReport):
+    """A held report that a person let go, or would."""
+
+    released: bool = Field(description="False: a dry run.")
+
+
+class RoundEntry(ApiModel):
+    """One round that the contract accepted, without its words."""
+
+    round: int
+    time: int = Field(description="Of the block that accepted it, unix seconds.")
+    as_of: int = Field(description="The block that it speaks of.")
+    as_of_hash: HashText
+    words: int = Field(description="How many words of sixteen lanes it wrote.")
+    registered: int = Field(description="How many nodes it gave an index.")
+    transmitter: AddressText
+    digest: HashText = Field(description="What was signed.")
+    place: LogPlace
+
+
+class LaneDifference(ApiModel):
+    """One lane that was accepted otherwise than it is computed; null: not in that report."""
+
+    index: int
+    accepted: int | None
+    computed: int | None
+
+
+class RoundVerification(RoundEntry):
+    """An accepted round beside what the stored logs and the rules make of its as-of block."""
+
+    same: bool = Field(description="Nothing differs, and the contract does not hold other words.")
+    same_block: bool = Field(description="The chain still has the as-of block that was named.")
+    same_digest: bool = Field(
+        description="The whole statement is what would be signed here, registrations included."
+    )
+    same_registrations: bool
+    expected_registrations: list[AddressText] | None = Field(
+        description="Whom it should have registered; null: just those whom it did."
+    )
+    contract_holds_it: bool | None = Field(description="null: a newer round was accepted since.")
+    differences: list[LaneDifference]
+
+
+def lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:
+    """Return what a lane of a report or a round says."""
+    return LaneEntry(
+        index=index,
+        node=node,
+        lane=lane,
+        qos=None if lane < LOWEST_SCORE else (lane - LOWEST_SCORE) * QOS_STEP,
+        is_selectable=lane not in (NEVER_REPORTED, DO_NOT_SELECT),
+    )
+
+
+def round_entry(accepted: RoundAccepted, place: LogPlace) -> RoundEntry:
+    """Return the answer about an accepted round, without its words."""
+    return RoundEntry(
+        round=accepted.round,
+        time=accepted.time,
+        as_of=accepted.as_of,
+        as_of_hash=accepted.as_of_hash,
+        words=len(accepted.words),
+        registered=len(accepted.registrations.fresh),
+        transmitter=accepted.transmitter,
+        digest=accepted.digest,
+        place=place,
+    )
