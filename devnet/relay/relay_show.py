@@ -27,6 +27,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import reliability_at, status_of
 from oracle.domain.state.node import Node
+from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.own_figures import OwnNode, compute_figures_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict, audited
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
@@ -129,7 +130,7 @@ class RelayShow:
             watch.believe(seen)
             rows = [watch.rows[number] for number in sorted(watch.rows)]
             times = dict(watch.times)
-            found = {one.node: one for one in audited(watch).nodes}
+            found = {one.node: one for one in audited(watch, RowContradictions()).nodes}
         own = compute_figures_from_rows(rows, times).nodes
         nodes = []
         for address, one in self.history.cast.items():

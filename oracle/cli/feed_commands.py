@@ -12,7 +12,6 @@ from oracle.cli.options import (
     JsonOption,
     load_config,
     print_answer,
-    print_json,
 )
 from oracle.cli.write_session import acting, command_lease
 from oracle.daemon.records import open_records
@@ -20,7 +19,7 @@ from oracle.domain.feed_rows import LARGEST_ID
 from oracle.errors import InputError
 from oracle.indexer.feeds.accepting import accept
 from oracle.indexer.feeds.witness_file import import_witness, witness_lines
-from oracle.queries.feed_view import FeedAcceptance, fault_view
+from oracle.queries.feed_view import FeedAcceptance, WitnessFile, WitnessImport, fault_view
 from oracle.queries.text.text_tables import in_utc
 
 feed = typer.Typer(no_args_is_help=True)
@@ -104,7 +103,7 @@ def export_witness(
         lines = list(witness_lines(uow))
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     if as_json:
-        print_json({"file": str(file), "rows": len(lines)})
+        print_answer(WitnessFile(file=str(file), rows=len(lines)))
         return
     typer.echo(f"{len(lines)} rows in {file}")
 
@@ -130,6 +129,6 @@ def import_times(
         ):
             rows = import_witness(records.store, lines)
     if as_json:
-        print_json({"file": str(file), "rows": rows, "dry_run": dry_run})
+        print_answer(WitnessImport(file=str(file), rows=rows, dry_run=dry_run))
         return
     typer.echo(f"the times of {rows} rows {'would be' if dry_run else 'are'} taken from {file}")

@@ -7,9 +7,10 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    print_json,
+    print_answer,
 )
 from oracle.daemon.config.loader import load
+from oracle.queries.setup_models import SchemaChange
 from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
 
 
@@ -28,7 +29,7 @@ def migrate(
     url = load(config).database.url
     before = schema_state(url) if dry_run else migrate_tables(url)
     if as_json:
-        print_json({"before": before.found, "wanted": before.wanted, "dry_run": dry_run})
+        print_answer(SchemaChange(before=before.found, wanted=before.wanted, dry_run=dry_run))
         return
     found = before.found or "no tables"
     if before.age is SchemaAge.CURRENT:

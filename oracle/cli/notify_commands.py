@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.daemon.notify_targets import targets_of
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.notify.target import NotDeliveredError, Target, a_test_message
+from oracle.queries.notice_models import NoticeDelivery, NoticeRecipients, notice_target
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.notices.notice_repository import TargetPlace
 
@@ -46,18 +47,23 @@ def send_tests(
         named = ", ".join(one.name for one in targets)
         raise InputError(f"--target {target}: no such target in [[notify]], which has {named}")
     if dry_run:
-        names = [one.name for one in chosen]
-        told = f"dry run, nothing sent: would be told: {', '.join(names)}"
-        print_json({"would_be_told": names}) if as_json else typer.echo(told)
+        _print_recipients([target.name for target in chosen], as_json=as_json)
         return
     results = {one.name: _sent(one) for one in chosen}
     if as_json:
-        print_json([{"target": name, "error": error} for name, error in results.items()])
+        print_answer([NoticeDelivery(target=name, error=error) for name, error in results.items()])
     else:
         for name, error in results.items():
             typer.echo(f"{name}: {'took it' if error is None else error}")
     if any(error is not None for error in results.values()):
         raise typer.Exit(1)
+
+
+def _print_recipients(names: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_answer(NoticeRecipients(would_be_told=names))
+    else:
+        typer.echo(f"dry run, nothing sent: would be told: {', '.join(names)}")
 
 
 def _sent(target: Target) -> str | None:
@@ -76,23 +82,12 @@ def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
         newest = uow.notices.newest()
         places = {one.target: one for one in uow.notices.places()}
     if as_json:
-        print_json([_answer(name, places.get(name), newest) for name in names])
+        print_answer([notice_target(name, places.get(name), newest) for name in names])
         return
     if not names:
         typer.echo("nobody is told: [[notify]] names no target")
     for name in names:
         typer.echo(f"{name}: {_state(places.get(name), newest)}")
-
-
-def _answer(name: str, place: TargetPlace | None, newest: int) -> dict[str, object]:
-    return {
-        "target": name,
-        "told_up_to": None if place is None else place.seq,
-        "newest": newest,
-        "tries": 0 if place is None else place.tries,
-        "next_at": None if place is None or not place.tries else place.next_at,
-        "last_error": None if place is None else place.last_error,
-    }
 
 
 def _state(place: TargetPlace | None, newest: int) -> str:

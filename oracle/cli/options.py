@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -14,9 +14,12 @@ from oracle.errors import InputError
 from oracle.indexer.rules_binding import refuse_other_rules
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from pydantic import BaseModel
 
     from oracle.daemon.app import App
+
+    _Answer: TypeAlias = BaseModel | DataclassInstance
 
 ConfigOption = Annotated[
     Path,
@@ -97,7 +100,7 @@ def open_folded(config: Path) -> Iterator["App"]:
         yield app
 
 
-def print_answer(answer: "BaseModel | Sequence[BaseModel]") -> None:
+def print_answer(answer: "_Answer | Sequence[_Answer]") -> None:
     """Print the model that HTTP answers, or a list of them, as one JSON document on stdout."""
     from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
 
@@ -105,5 +108,5 @@ def print_answer(answer: "BaseModel | Sequence[BaseModel]") -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document on stdout, keys in the order given."""
+    """Print a file format as one JSON document on stdout, keys in the order given."""
     typer.echo(json.dumps(value, indent=2, default=str))

@@ -8,7 +8,7 @@ from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     open_app,
-    print_json,
+    print_answer,
 )
 from oracle.daemon.app import App
 from oracle.daemon.main_loop import run_daemon, run_to_head
@@ -17,6 +17,7 @@ from oracle.daemon.startup import tracing
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import InputError
+from oracle.queries.run_models import FoldedBlock, RunResult
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.telemetry import logging_setup
 
@@ -92,7 +93,7 @@ def run(
             if once:
                 run_to_head(app, sends, stop)
                 if as_json:
-                    print_json(_reached(app, sends))
+                    print_answer(_reached(app, sends))
             else:
                 run_daemon(app, sends, stop, is_standby=standby)
 
@@ -100,9 +101,12 @@ def run(
     until_told(work)
 
 
-def _reached(app: App, sends: Sends) -> dict[str, object]:
-    """Say how far the index is, and what could be sent on the way."""
+def _reached(app: App, sends: Sends) -> RunResult:
+    """Return how far the index is, and what could be sent on the way."""
     with app.store.reading() as uow:
         cursor = uow.cursor.get()
-    at = None if cursor is None else {"block": cursor.number, "time": cursor.time}
-    return {"folded": at, "publishing": sends.reports, "dispatching": sends.starts}
+    return RunResult(
+        folded=None if cursor is None else FoldedBlock(block=cursor.number, time=cursor.time),
+        publishing=sends.reports,
+        dispatching=sends.starts,
+    )

@@ -23,6 +23,35 @@ class EndpointView(ApiModel):
     state: str
 
 
+class ProbedEndpointEntry(ApiModel):
+    """What an endpoint is and can, as `endpoint probe` found it."""
+
+    position: int = Field(description="In [chain] endpoints, from 1.")
+    endpoint: str
+    chain_id: int | None
+    client: str | None
+    head: int | None
+    lag_blocks: int | None
+    tags: list[str]
+    logs_by_hash: bool | None
+    block_receipts: bool | None
+    batch: int | None
+    oldest_logs: int | None
+    anchor: bool | None = Field(description="Whether it shows the configured checkpoint.")
+    most_logs: int | None = Field(description="It stops at so many logs without an error.")
+    omits_logs: bool
+    fault: str | None = Field(description="Why it is unfit.")
+
+
+class EndpointReadmission(ApiModel):
+    """An endpoint that was proven wrong and is used again, or would be."""
+
+    endpoint: str
+    readmitted: bool = Field(description="False: a dry run.")
+    reason: str = Field(description="Why it was proven wrong.")
+    unaudited_blocks: int
+
+
 def refresh_endpoint_views(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
     """Return how the endpoints of this process are, and have it kept; asks none of them."""
     states = dict(source.endpoints.states())

@@ -50,6 +50,19 @@ class FeedAcceptance(ApiModel):
     dry_run: bool
 
 
+class WitnessFile(ApiModel):
+    """A file of the times at which rows were seen."""
+
+    file: str
+    rows: int
+
+
+class WitnessImport(WitnessFile):
+    """A file whose times were taken over, or would be."""
+
+    dry_run: bool
+
+
 def feed_view(uow: UnitOfWork) -> FeedView | None:
     """Return how the feed stands; None: this database never read one."""
     cursor = uow.feed.cursor()

@@ -22,6 +22,14 @@ class HaltView(ApiModel):
     cleared_reason: str | None
 
 
+class HaltClearance(ApiModel):
+    """A halt that was cleared by hand, or would be."""
+
+    halt: str
+    cleared: bool = Field(description="False: a dry run.")
+    reason: str
+
+
 def halt_view(halt: Halt) -> HaltView:
     """Return the answer about a halt."""
     evidence, cleared = halt.evidence, halt.cleared

@@ -60,7 +60,7 @@ class KickoutList(ApiModel):
     bucket: KickBucket | None = Field(description="null: the chain was not asked.")
 
 
-class KickoutAct(KickoutCaseEntry):
+class KickoutResult(KickoutCaseEntry):
     """What `kickout propose` and `kickout execute` did, or would do."""
 
     dry_run: bool

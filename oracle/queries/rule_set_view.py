@@ -1,5 +1,7 @@
 """Which rules folded or scored something."""
 
+from pydantic import Field
+
 from oracle.queries.answers import ApiModel
 from oracle.store.state.rule_set_repository import RuleSet
 
@@ -10,6 +12,18 @@ class RuleSetView(ApiModel):
     name: str
     version: int | None
     sha256: str
+
+
+class SystemEntry(ApiModel):
+    """A system that scores and picks."""
+
+    name: str
+    version: int
+    rules: bool = Field(description="Whether it has a rule set, which scores.")
+    policy: str
+    source: str
+    summary: str
+    sha256: str | None = Field(description="Of its rules; null: none, or they lack numbers.")
 
 
 def rule_set_view(rules: RuleSet) -> RuleSetView:

@@ -1,14 +1,13 @@
 """`audit relay`: holds a relay to the rows that it published itself."""
 
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from oracle.cli.event_files import lines_of
-from oracle.cli.options import JsonOption, load_config, print_json
+from oracle.cli.options import JsonOption, load_config, print_answer
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.ids import Hash
@@ -16,7 +15,6 @@ from oracle.errors import FatalError, InputError
 from oracle.indexer.feeds.witness_file import times_in
 from oracle.queries.relay_audit.contradictions import (
     PATIENCE_SECONDS,
-    RowContradictions,
     contradictions,
 )
 from oracle.queries.relay_audit.daemon_memory import DaemonMemory, daemon_memory
@@ -105,14 +103,14 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
         watch.believe(noted)
         if memory is not None:
             watch.remember(memory.rows)
-        found = audited(watch)
         rows = [watch.rows[number] for number in sorted(watch.rows)]
-    beside = contradictions(rows, None if memory is None else memory.stakes, patience)
+        beside = contradictions(rows, None if memory is None else memory.stakes, patience)
+        found = audited(watch, beside)
     if as_json:
-        print_json({**asdict(found), "contradictions": asdict(beside)})
+        print_answer(found)
     else:
-        _print(found, beside)
-    _leave(found, beside)
+        _print(found)
+    _leave(found)
 
 
 def _witnessed(path: Path) -> list[tuple[int, Hash, int]]:
@@ -128,9 +126,9 @@ def _remembered(config: Path, network: str | None) -> tuple[DaemonMemory, str | 
         return daemon_memory(uow, open_reader(records.config), network), records.config.feed.url
 
 
-def _leave(found: RelayAudit, beside: RowContradictions) -> None:
-    if beside.found:
-        raise FatalError(f"{len(beside.found)} rows contradict others, or the chain")
+def _leave(found: RelayAudit) -> None:
+    if found.contradictions.found:
+        raise FatalError(f"{len(found.contradictions.found)} rows contradict others, or the chain")
     differ = found.count(Verdict.DIFFERS)
     if differ:
         raise FatalError(f"{differ} of {len(found.nodes)} nodes differ from the relay's own rows")
@@ -138,7 +136,7 @@ def _leave(found: RelayAudit, beside: RowContradictions) -> None:
         raise typer.Exit(NOTHING_PROVEN)
 
 
-def _print(found: RelayAudit, beside: RowContradictions) -> None:
+def _print(found: RelayAudit) -> None:
     print_table(_COLUMNS, map(_row, found.nodes), left=("verdict",), width=WIDE)
     for one in found.nodes:
         said = one.why if one.parting is None else f"{one.parting.kind}: {one.parting.why}"
@@ -151,10 +149,11 @@ def _print(found: RelayAudit, beside: RowContradictions) -> None:
         f"{proven} of {len(found.nodes)} nodes proven; {found.headless} tasks without a start; "
         f"{found.running} started and not ended"
     )
-    for row in beside.found:
+    for row in found.contradictions.found:
         typer.echo(f"row {row.row} contradicts: {row.kind}, {row.node}: {foreign(row.why, WIDE)}")
-    if beside.unjudged:
-        typer.echo(f"{beside.unjudged} rows of stakes and kickouts are too new for the chain")
+    unjudged = found.contradictions.unjudged
+    if unjudged:
+        typer.echo(f"{unjudged} rows of stakes and kickouts are too new for the chain")
     for number in found.changed:
         typer.echo(f"row {number} was told in two ways while we looked")
     typer.echo(_UNFINDABLE)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import typer
 
-from oracle.cli.options import load_config, print_json
+from oracle.cli.options import load_config, print_answer
 from oracle.cli.resync.resync_session import bar
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.queries.event_history import History
+from oracle.queries.export_models import ParquetAnswer
 from oracle.resources import extra_command
 
 # About a day of a chain with a block a second: a file of some MB, and few enough of them.
@@ -85,15 +86,15 @@ def export_parquet(
                 done = exporting.export_to(folder, records.store, reader, told, recent=recent)
     blocks = done.blocks
     if as_json:
-        print_json(
-            {
-                "dry_run": dry_run,
-                "folder": path,
-                "from": None if blocks is None else blocks.first,
-                "to": None if blocks is None else blocks.last,
-                "final_to": done.final,
-                "rows": None if dry_run else dict(done.rows),
-            }
+        print_answer(
+            ParquetAnswer(
+                dry_run=dry_run,
+                folder=str(path),
+                first=None if blocks is None else blocks.first,
+                last=None if blocks is None else blocks.last,
+                final_to=done.final,
+                rows=None if dry_run else {str(table): rows for table, rows in done.rows.items()},
+            )
         )
     elif blocks is None:
         typer.echo(f"nothing new is final: {path} has every block to {done.final}")

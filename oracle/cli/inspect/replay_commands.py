@@ -17,12 +17,13 @@ from oracle.cli.options import (
     JsonOption,
     load_config,
     open_app,
-    print_json,
+    print_answer,
 )
 from oracle.cli.system_options import SetOption, pairs_of
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
+from oracle.queries.export_models import FixtureAnswer
 from oracle.queries.replay import replay as replayed
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.registry import rule_set, rule_sets
@@ -159,15 +160,15 @@ def _record(
         blocks = _blocks(begin, last, app.chain.heads().latest.number)
         done = None if dry_run else record(app.chain, path, blocks, tell)
     if as_json:
-        print_json(
-            {
-                "dry_run": dry_run,
-                "file": path,
-                "from": blocks.first,
-                "to": blocks.last,
-                "lines": None if done is None else done.lines,
-                "resumed_at": None if done is None else done.resumed_at,
-            }
+        print_answer(
+            FixtureAnswer(
+                dry_run=dry_run,
+                file=str(path),
+                first=blocks.first,
+                last=blocks.last,
+                lines=None if done is None else done.lines,
+                resumed_at=None if done is None else done.resumed_at,
+            )
         )
         return
     words = f"blocks {blocks.first} to {blocks.last}"

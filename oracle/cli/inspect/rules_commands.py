@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import JsonOption, print_json
+from oracle.cli.options import JsonOption, print_answer, print_json
 from oracle.cli.system_options import SetOption, pairs_of
 from oracle.domain.scoring.rules import IDLE_RULES, Rules
 from oracle.errors import InputError
+from oracle.queries.rule_set_view import SystemEntry
 from oracle.queries.text.text_tables import print_table
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import (
@@ -58,18 +59,20 @@ def list_systems(*, as_json: JsonOption = False) -> None:
     """
     known = list(systems().values())
     if as_json:
-        print_json([
-            {
-                "name": one.name,
-                "version": one.version,
-                "rules": one.has_rules,
-                "policy": one.policy.name,
-                "source": one.source,
-                "summary": one.summary,
-                "sha256": _published_digest(one),
-            }
-            for one in known
-        ])  # fmt: skip
+        print_answer(
+            [
+                SystemEntry(
+                    name=system.name,
+                    version=system.version,
+                    rules=system.has_rules,
+                    policy=system.policy.name,
+                    source=system.source,
+                    summary=system.summary,
+                    sha256=_published_digest(system),
+                )
+                for system in known
+            ]
+        )
         return
     columns = ("name", "version", "rules", "source", "summary")
     rows = [

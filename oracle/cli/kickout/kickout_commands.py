@@ -32,9 +32,9 @@ from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evide
 from oracle.kickouts.kickout_planner import run_dry
 from oracle.queries.answers import LogPlace
 from oracle.queries.kickout_models import (
-    KickoutAct,
     KickoutCaseEntry,
     KickoutList,
+    KickoutResult,
     ProposedKickout,
 )
 from oracle.queries.kickout_view import NOT_DUE, kickout_cases
@@ -163,8 +163,8 @@ def propose(
         if not confirm_action(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run):
             _print_dry_run(app, look, plan, as_json=as_json)
             return
-        act = _act(app, look, published(app, "kickout propose", plan))
-    _print_act(act, as_json=as_json)
+        result = _kickout_result(app, look, published(app, "kickout propose", plan))
+    _print_result(result, as_json=as_json)
 
 
 @kickout.command(epilog="Example: qos-oracle kickout execute 0x… --yes")
@@ -191,8 +191,8 @@ def execute(
             # That it is proposed already stands against a proposal only.
             _print_dry_run(app, replace(look, obstacle=None), plan, as_json=as_json)
             return
-        act = _act(app, look, published(app, "kickout execute", plan))
-    _print_act(act, as_json=as_json)
+        result = _kickout_result(app, look, published(app, "kickout execute", plan))
+    _print_result(result, as_json=as_json)
 
 
 def _kickout_rules(app: App) -> KickoutRules:
@@ -220,21 +220,21 @@ def _print_dry_run(app: App, case: KickoutCase, plan: Plan, *, as_json: bool) ->
     Raises:
         InputError: the real command would not do it; what is known is printed all the same.
     """
-    act = _act(app, case, [], contract_says=run_dry(app.publisher, case))
+    result = _kickout_result(app, case, [], contract_says=run_dry(app.publisher, case))
     try:
         step = dry_run_text(app, plan, "the call would be planned and sent")
-        act = act.model_copy(update={"steps": [step]})
+        result = result.model_copy(update={"steps": [step]})
     finally:
-        _print_act(act, as_json=as_json)
+        _print_result(result, as_json=as_json)
 
 
-def _act(
+def _kickout_result(
     app: App, case: KickoutCase, sent: Sequence[StepResult], contract_says: str | None = None
-) -> KickoutAct:
+) -> KickoutResult:
     """Return the answer about what was sent; `contract_says`: of a dry run."""
     with app.store.reading() as uow:
         (entry,) = kickout_cases(uow, [case])
-    return KickoutAct(
+    return KickoutResult(
         **dict(entry),
         dry_run=contract_says is not None,
         contract_says=contract_says,
@@ -242,15 +242,15 @@ def _act(
     )
 
 
-def _print_act(act: KickoutAct, *, as_json: bool) -> None:
-    """Print an act; to people, of what was sent the node and the steps alone."""
+def _print_result(result: KickoutResult, *, as_json: bool) -> None:
+    """Print what was done; to people, of what was sent the node and the steps alone."""
     if as_json:
-        print_answer(act)
+        print_answer(result)
         return
-    names = KickoutAct.model_fields if act.dry_run else ("node", "steps")
+    names = KickoutResult.model_fields if result.dry_run else ("node", "steps")
     width = max(map(len, names)) + 2
     for name in names:
-        for line in _texts(getattr(act, name)):
+        for line in _texts(getattr(result, name)):
             typer.echo(f"{name:<{width}}{line}")
 
 

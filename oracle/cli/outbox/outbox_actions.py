@@ -1,6 +1,6 @@
 """`outbox hold, release, bump, cancel`: what a person may do to what is on its way."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated
@@ -15,12 +15,13 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     open_app,
-    print_json,
+    print_answer,
 )
 from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease
 from oracle.daemon.app import App
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
+from oracle.queries.outbox.outbox_change_models import OutboxChange
 from oracle.queries.text.prefixes import CALLS_SHOWN, address_among, call_named
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.context import TxContext
@@ -71,7 +72,7 @@ def hold(
                     raise InputError(f"{which} is paused already: {earlier.reason}")
                 if not dry_run:
                     uow.outbox.accounts.pause(account, PauseKind.OPERATOR, why, stamp)
-            said: dict[str, object] = {"did": "held", "address": account.address, "reason": why}
+            change = OutboxChange(did="held", dry_run=dry_run, address=account.address, reason=why)
         else:
             with acting(app.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 intent = call_named(uow, which)
@@ -79,8 +80,8 @@ def hold(
                     raise InputError(_cannot(intent, "held"))
                 if not dry_run:
                     uow.outbox.intents.hold(intent, PauseKind.OPERATOR, why, stamp)
-            said = {"did": "held", "intent": intent.id, "reason": why}
-    tell(said, dry_run=dry_run, as_json=as_json)
+            change = OutboxChange(did="held", dry_run=dry_run, intent=intent.id, reason=why)
+    _print_change(change, as_json=as_json)
 
 
 def release(
@@ -103,11 +104,9 @@ def release(
                     )
                 if not dry_run:
                     uow.outbox.accounts.resume(account, stamp)
-            said: dict[str, object] = {
-                "did": "released",
-                "address": account.address,
-                "reason": pause.reason,
-            }
+            change = OutboxChange(
+                did="released", dry_run=dry_run, address=account.address, reason=pause.reason
+            )
         else:
             with acting(app.store, "outbox release", dry_run=dry_run) as (uow, stamp):
                 intent = call_named(uow, which)
@@ -115,8 +114,10 @@ def release(
                     raise InputError(_cannot(intent, "released"))
                 if not dry_run:
                     uow.outbox.intents.release(intent, stamp)
-            said = {"did": "released", "intent": intent.id, "reason": intent.error_text}
-    tell(said, dry_run=dry_run, as_json=as_json)
+            change = OutboxChange(
+                did="released", dry_run=dry_run, intent=intent.id, reason=intent.error_text
+            )
+    _print_change(change, as_json=as_json)
 
 
 def bump(
@@ -129,14 +130,14 @@ def bump(
     """Pay more for a call that waits for a block, at once; the caps of [limits] hold."""
     with open_app(config) as app:
         intent = _sent(app, which)
-        said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
         with context_for(app, intent, "outbox bump", dry_run=dry_run) as context:
             heads = app.chain.heads()
             bumped = prepared_bump(context, heads, intent.id)
-            said |= _pays(bumped)
+            detail = bumped.text
             if not dry_run:
-                said["detail"] = sign_replacement(context, bumped, heads).detail
-    tell(said, dry_run=dry_run, as_json=as_json)
+                detail = sign_replacement(context, bumped, heads).detail
+    change = _replacement_change("bumped", intent, bumped, detail, dry_run=dry_run)
+    _print_change(change, as_json=as_json)
 
 
 def cancel(
@@ -158,7 +159,9 @@ def cancel(
             raise InputError(_cannot(intent, "cancelled"))
         _refuse_replaced(app, intent)
         confirm_action(f"giving up intent {intent.id} for good", yes=yes, dry_run=dry_run)
-        said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
+        change = OutboxChange(
+            did="cancelled", dry_run=dry_run, intent=intent.id, nonce=intent.nonce
+        )
         if intent.state is not IntentState.LIVE:
             with acting(app.store, "outbox cancel", dry_run=dry_run) as (uow, stamp):
                 if not dry_run:
@@ -167,10 +170,11 @@ def cancel(
         else:
             with context_for(app, intent, "outbox cancel", dry_run=dry_run) as context:
                 no_op = prepared_no_op(context, intent.id)
-                said |= _pays(no_op) | {"detail": f"a no-op at nonce {intent.nonce}, {no_op.text}"}
+                detail = f"a no-op at nonce {intent.nonce}, {no_op.text}"
                 if not dry_run:
-                    said["detail"] = replace_with_noop(context, no_op, app.chain.heads()).detail
-    tell(said, dry_run=dry_run, as_json=as_json)
+                    detail = replace_with_noop(context, no_op, app.chain.heads()).detail
+            change = _replacement_change("cancelled", intent, no_op, detail, dry_run=dry_run)
+    _print_change(change, as_json=as_json)
 
 
 @contextmanager
@@ -222,25 +226,31 @@ def _refuse_nonce_ahead(app: App, account: Account) -> None:
         reconcile(context)
 
 
-def _pays(signed: Replacement) -> dict[str, object]:
-    """Write what is signed, or would be, for programs and people; amounts in wei."""
-    return {
-        "gas_limit": signed.gas_limit,
-        "max_fee_wei": str(signed.fees.max_fee),
-        "tip_wei": str(signed.fees.tip),
-        "detail": signed.text,
-    }
+def _replacement_change(
+    did: str, intent: Intent, replacement: Replacement, detail: str, *, dry_run: bool
+) -> OutboxChange:
+    """Return the answer about a call whose transaction is replaced."""
+    return OutboxChange(
+        did=did,
+        dry_run=dry_run,
+        intent=intent.id,
+        nonce=intent.nonce,
+        gas_limit=replacement.gas_limit,
+        max_fee_wei=replacement.fees.max_fee,
+        tip_wei=replacement.fees.tip,
+        detail=detail,
+    )
 
 
-def tell(said: Mapping[str, object], *, dry_run: bool, as_json: bool) -> None:
+def _print_change(change: OutboxChange, *, as_json: bool) -> None:
     """Print what was done, or would be."""
     if as_json:
-        print_json({**said, "dry_run": dry_run})
+        print_answer(change)
         return
-    about = said.get("address") or f"intent {said.get('intent')}"
-    would = "would be " if dry_run else ""
-    rest = said.get("detail") or said.get("reason")
-    typer.echo(f"{about}: {would}{said['did']}{f' ({rest})' if rest else ''}")
+    about = change.address or f"intent {change.intent}"
+    would = "would be " if change.dry_run else ""
+    rest = change.detail or change.reason
+    typer.echo(f"{about}: {would}{change.did}{f' ({rest})' if rest else ''}")
 
 
 def _sent(app: App, which: str) -> Intent:

@@ -15,12 +15,13 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     open_app,
-    print_json,
+    print_answer,
 )
 from oracle.cli.write_session import actor, command_lease, tell_of_lease
 from oracle.daemon.app import App
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
+from oracle.queries.outbox.outbox_change_models import RebuiltAccount, RebuiltNonce
 from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.quorum.key_watch import SignerHistory, back_off_signer, resting, signing_of
 from oracle.quorum.quorum_context import QuorumContext
@@ -79,7 +80,7 @@ def rebuild(
             app.check_identity()
             answers = [_rebuilt(one, blocks, manner) for one in _owners(app, 0)]
     if as_json:
-        print_json(answers)
+        print_answer(answers)
 
 
 class _Owner(NamedTuple):
@@ -111,7 +112,7 @@ class _RebuildFlags(NamedTuple):
     is_embargoed: bool
 
 
-def _rebuilt(owner: _Owner, blocks: int, manner: _RebuildFlags) -> dict[str, object]:
+def _rebuilt(owner: _Owner, blocks: int, manner: _RebuildFlags) -> RebuiltAccount:
     dry_run, (context, quorum) = manner.dry_run, owner
     if not context.publisher.has_payer:
         signing = None if quorum is None else signing_of(quorum)
@@ -119,7 +120,7 @@ def _rebuilt(owner: _Owner, blocks: int, manner: _RebuildFlags) -> dict[str, obj
             back_off_signer(quorum, signing, actor())
         if not manner.is_embargoed:
             _show_signing(signing, dry_run=dry_run)
-        return {"address": None, "dry_run": dry_run, **_signing_answer(signing)}
+        return _with_signing(RebuiltAccount(dry_run=dry_run), signing)
     found = compare_with_chain(context, blocks)
     is_lost = quorum is not None and found.may_have_lost_more
     signing = signing_of(quorum) if quorum is not None and is_lost else None
@@ -129,8 +130,19 @@ def _rebuilt(owner: _Owner, blocks: int, manner: _RebuildFlags) -> dict[str, obj
     if not manner.is_embargoed:
         _show(found, signing, dry_run=dry_run)
         _show_pause(found.account, pause)
-    answer = {**_answer(found), **_signing_answer(signing)}
-    return {**answer, "paused": pause, "dry_run": dry_run}
+    answer = RebuiltAccount(
+        dry_run=dry_run,
+        address=found.account.address,
+        known_next_nonce=found.known,
+        mined=found.mined,
+        pending=found.pending,
+        next_nonce=max(found.known or 0, found.nonces.stop),
+        rebuilt=tuple(_rebuilt_nonce(found, nonce) for nonce in found.nonces),
+        dropped=tuple(found.dropped),
+        nonces_ahead=tuple(_rebuilt_nonce(found, nonce) for nonce in found.nonces_ahead),
+        paused=pause,
+    )
+    return _with_signing(answer, signing)
 
 
 def _pause_of(context: TxContext) -> str | None:
@@ -234,36 +246,26 @@ def _show_signing(signing: SignerHistory | None, *, dry_run: bool) -> None:
         typer.echo(f"the signer {signs} nothing until {until} UTC, chain time", err=True)
 
 
-def _answer(found: RecoveryFindings) -> dict[str, object]:
-    return {
-        "address": found.account.address,
-        "known_next_nonce": found.known,
-        "mined": found.mined,
-        "pending": found.pending,
-        "next_nonce": max(found.known or 0, found.nonces.stop),
-        "rebuilt": [_nonce_answer(found, nonce) for nonce in found.nonces],
-        "dropped": list(found.dropped),
-        "nonces_ahead": [_nonce_answer(found, nonce) for nonce in found.nonces_ahead],
-    }
-
-
-def _nonce_answer(found: RecoveryFindings, nonce: int) -> dict[str, object]:
+def _rebuilt_nonce(found: RecoveryFindings, nonce: int) -> RebuiltNonce:
     spent = found.spent.get(nonce)
-    return {
-        "nonce": nonce,
-        "hash": None if spent is None else spent.hash,
-        "block": None if spent is None else spent.block_number,
-        "succeeded": None if spent is None else spent.succeeded,
-        "to": None if spent is None else spent.to,
-        "selector": None if spent is None else spent.selector,
-    }
+    return RebuiltNonce(
+        nonce=nonce,
+        hash=None if spent is None else spent.hash,
+        block=None if spent is None else spent.block_number,
+        succeeded=None if spent is None else spent.succeeded,
+        to=None if spent is None else spent.to,
+        selector=None if spent is None else spent.selector,
+    )
 
 
-def _signing_answer(signing: SignerHistory | None) -> dict[str, object]:
+def _with_signing(answer: RebuiltAccount, signing: SignerHistory | None) -> RebuiltAccount:
+    """Return the answer with what the signer waits for."""
     if signing is None:
-        return {}
-    return {
-        "round": signing.round,
-        "last_report": signing.last_report,
-        "quiet_until": signing.embargoed_until,
-    }
+        return answer
+    return answer.model_copy(
+        update={
+            "round": signing.round,
+            "last_report": signing.last_report,
+            "quiet_until": signing.embargoed_until,
+        }
+    )

@@ -37,7 +37,7 @@ def verify(
         domain = Domain(app.config.chain.id, app.oracle_address)
         names = RuleNames(app.rules, app.report_settings, domain)
         verification = check_round(
-            number, app.chain, app.store, app.reader, names, partial(_is_held, app)
+            number, app.chain, app.store, app.reader, names, partial(_contract_agreement, app)
         )
     if as_json:
         print_answer(verification)
@@ -47,7 +47,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _is_held(app: App, accepted: RoundAccepted) -> bool | None:
+def _contract_agreement(app: App, accepted: RoundAccepted) -> bool | None:
     """Ask whether the contract holds just this round's words; None: a newer one came since."""
     contract = app.contract
     contract_status: ContractStatus = contract.contract_status()

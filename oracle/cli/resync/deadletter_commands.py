@@ -1,6 +1,6 @@
 """`resync dead-letters`: what could not be read, and reading it again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import typer
 
@@ -10,12 +10,13 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_json,
+    print_answer,
 )
-from oracle.cli.resync.resync_session import rebuilt_json, say, told, working
+from oracle.cli.resync.resync_session import say, told, working
 from oracle.daemon.records import open_records
 from oracle.domain.logs import DeadLetter
 from oracle.indexer.audit.dead_letters import open_letters, retry as retry_letters
+from oracle.queries.resync_models import DeadLetterRetry, dead_letter_entry, rebuild_answer
 from oracle.queries.text.text_tables import foreign, print_table
 
 _LONGEST_ERROR = 60
@@ -36,7 +37,7 @@ def list_letters(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
     with open_records(load_config(config)) as records:
         letters = open_letters(records.store)
     if as_json:
-        print_json([_letter(each) for each in letters])
+        print_answer([dead_letter_entry(letter) for letter in letters])
     elif letters:
         print_table(_COLUMNS, [_row(each) for each in letters], left=("name", "error"))
     else:
@@ -60,13 +61,13 @@ def retry(
         retried = retry_letters(app.store, app.folder, manner)
     rebuilt = retried.rebuilt
     if as_json:
-        print_json(
-            {
-                "dry_run": dry_run,
-                "readable": [_letter(each) for each in retried.readable],
-                "left": [_letter(each) for each in retried.left],
-                "rebuilt": None if rebuilt is None else rebuilt_json(rebuilt, dry_run=dry_run),
-            }
+        print_answer(
+            DeadLetterRetry(
+                dry_run=dry_run,
+                readable=[dead_letter_entry(letter) for letter in retried.readable],
+                left=[dead_letter_entry(letter) for letter in retried.left],
+                rebuilt=None if rebuilt is None else rebuild_answer(rebuilt, dry_run=dry_run),
+            )
         )
     else:
         line = f"{len(retried.readable)} readable now, {len(retried.left)} still not"
@@ -86,15 +87,3 @@ def _row(letter: DeadLetter) -> Sequence[str]:
         foreign(letter.name),
         foreign(letter.error, _LONGEST_ERROR),
     )
-
-
-def _letter(letter: DeadLetter) -> Mapping[str, object]:
-    return {
-        "block": letter.block,
-        "block_hash": letter.block_hash,
-        "tx": letter.tx,
-        "log": None if letter.index < 0 else letter.index,
-        "address": letter.address,
-        "name": letter.name,
-        "error": letter.error,
-    }

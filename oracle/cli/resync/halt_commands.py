@@ -11,14 +11,13 @@ from oracle.cli.options import (
     JsonOption,
     load_config,
     print_answer,
-    print_json,
 )
 from oracle.cli.write_session import acting
 from oracle.daemon.lease.lease_holder import holder_name
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_halt_if_proven
-from oracle.queries.halt_view import halt_view
+from oracle.queries.halt_view import HaltClearance, halt_view
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.ops.halts import Cleared
 
@@ -89,7 +88,7 @@ def clear_halt(
                     uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip())
                 )
     if as_json:
-        print_json({"halt": name, "cleared": not dry_run, "reason": reason.strip()})
+        print_answer(HaltClearance(halt=name, cleared=not dry_run, reason=reason.strip()))
         return
     state = "would be" if dry_run else "is"
     typer.echo(f"halt {name} {state} cleared; it began because {closed.reason}")

@@ -11,12 +11,13 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_json,
+    print_answer,
 )
 from oracle.cli.write_session import acting
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.indexer.refused_block import accept_refused_block as accept_block, refusal_in
+from oracle.queries.resync_models import RefusalAnswer, RefusedBlock
 
 _ACCEPT = "`qos-oracle resync refusal --accept --reason TEXT`"
 _EPILOG = 'Example: qos-oracle resync refusal --accept --reason "the explorer shows the same"'
@@ -55,9 +56,10 @@ def refusal(
             with acting(records.store, "resync refusal", dry_run=False) as (uow, _):
                 known = accept_block(uow, reason.strip())
     if as_json:
-        told = None if known is None else {"block": known.number, "check": known.check}
+        refused = None if known is None else RefusedBlock(block=known.number, check=known.check)
         words = None if known is None else known.words
-        print_json({"refused": told, "words": words, "accepted": accept and not dry_run})
+        is_accepted = accept and not dry_run
+        print_answer(RefusalAnswer(refused=refused, words=words, accepted=is_accepted))
         return
     for line in _lines(known, is_accepted=accept and not dry_run):
         typer.echo(line)

@@ -1,6 +1,6 @@
 """`resync verify` and `resync gaps`: how sure we are of what we hold."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
@@ -13,9 +13,9 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_json,
+    print_answer,
 )
-from oracle.cli.resync.resync_session import named, rebuilt_json, say, told, working
+from oracle.cli.resync.resync_session import named, say, told, working
 from oracle.daemon.app import App
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
@@ -28,6 +28,7 @@ from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify as v
 from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state
 from oracle.indexer.completeness import damage_lines, damaged_spans
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_state
+from oracle.queries.resync_models import gaps_answer, state_check_answer, verify_answer
 from oracle.store.raw.raw_checksums import DamagedSpan
 
 # Rows and ranges named on a terminal; `--json` names all.
@@ -135,7 +136,12 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         if repair and checked.differing:
             checked = replace(checked, rebuilt=rebuild_state(app.store, app.folder, manner))
     if as_json:
-        print_json({**_verified(found, dry_run=dry_run), **_checked(checked, dry_run=dry_run)})
+        state = (
+            None
+            if checked.state is None
+            else state_check_answer(checked.state, checked.rebuilt, dry_run=dry_run)
+        )
+        print_answer(verify_answer(found, checked.damaged, state, dry_run=dry_run))
     else:
         for line in [*_lines(found, repair=repair), *_stored_lines(checked)]:
             say(line, dry_run=dry_run)
@@ -197,7 +203,7 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     if found is None:
         raise InputError(_NOTHING_INDEXED)
     if as_json:
-        print_json(_gaps(found))
+        print_answer(gaps_answer(found))
     else:
         for line in _gap_lines(found):
             typer.echo(line)
@@ -222,31 +228,6 @@ def _stored_lines(checked: _StoredCheck) -> Iterator[str]:
         yield "`qos-oracle resync rebuild` folds it anew"
     else:
         yield f"folded anew; {told(checked.rebuilt)}"
-
-
-def _checked(checked: _StoredCheck, *, dry_run: bool) -> Mapping[str, object]:
-    state, rebuilt = checked.state, checked.rebuilt
-    compared = None
-    if state is not None:
-        compared = {
-            "block": state.last,
-            "logs": state.logs,
-            "differing": [row._asdict() for row in state.differing],
-            "rebuilt": None if rebuilt is None else rebuilt_json(rebuilt, dry_run=dry_run),
-        }
-    return {"damaged": _damaged(checked.damaged), "state": compared}
-
-
-def _damaged(spans: Iterable[DamagedSpan]) -> list[Mapping[str, object]]:
-    return [
-        {
-            "kind": span.kind,
-            "from": span.blocks.first,
-            "to": span.blocks.last,
-            "missing": span.missing,
-        }
-        for span in spans
-    ]
 
 
 def _lines(found: Verified | None, *, repair: bool) -> Iterator[str]:
@@ -300,50 +281,3 @@ def _listed(words: str, places: list[str]) -> Iterator[str]:
         yield f"{words}: {place}"
     if len(places) > MOST_LINES:
         yield f"{words}: and {len(places) - MOST_LINES} more (--json names all)"
-
-
-def _verified(found: Verified | None, *, dry_run: bool) -> Mapping[str, object]:
-    if found is None:
-        return {"dry_run": dry_run}
-    difference, repaired = found.difference, found.repaired
-    return {
-        "dry_run": dry_run,
-        "from": found.blocks.first,
-        "to": found.blocks.last,
-        "level": found.reached.name.lower(),
-        "endpoints": list(found.endpoints),
-        "resumed_at": found.resumed_at,
-        "missing": [_row(row) for row in difference.missing],
-        "extra": [_row(row) for row in difference.extra],
-        "other": [_row(row) for row in difference.other],
-        "repaired": None if repaired is None else rebuilt_json(repaired, dry_run=dry_run),
-        "left": found.left,
-    }
-
-
-def _row(row: Log | Call) -> Mapping[str, object]:
-    index = row.index if isinstance(row, Log) else None
-    return {"block": row.block, "log": index, "tx_hash": row.tx_hash}
-
-
-def _gaps(found: Gaps) -> Mapping[str, object]:
-    return {
-        "from": found.blocks.first,
-        "to": found.blocks.last,
-        "levels": {level.name.lower(): found.blocks_at(level) for level in Level},
-        "coverage": [
-            {
-                "from": span.first,
-                "to": span.last,
-                "level": span.level.name.lower(),
-                "endpoint": span.endpoint,
-                "audited_by": span.audited_by,
-            }
-            for span in found.spans
-        ],
-        "unread": [{"from": each.first, "to": each.last} for each in found.unread],
-        "headers": list(found.headers),
-        "homeless": list(found.homeless),
-        "cursor": list(found.cursor),
-        "damaged": _damaged(found.damaged),
-    }

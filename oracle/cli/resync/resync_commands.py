@@ -3,20 +3,21 @@
 None of them touches nonces, signed transactions or reports that landed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption, JsonOption, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption, JsonOption, print_answer
 from oracle.cli.resync import deadletter_commands, refusal_commands, resync_checks
-from oracle.cli.resync.resync_session import named, rebuilt_json, say, told, working
+from oracle.cli.resync.resync_session import named, say, told, working
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.backfill import BackfillResult, backfill as backfill_blocks
 from oracle.indexer.rebuild import rebuild_state as rebuild_rows
-from oracle.indexer.reorgs.reorg import Rewound, rewind_to
+from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.queries.resync_models import backfill_answer, rebuild_answer, rewind_answer
 
 # Missing rows named on a terminal; `--json` names all.
 MOST_LINES = 20
@@ -54,7 +55,7 @@ def rewind(
     with working(config, "resync rewind", dry_run=dry_run) as (app, manner):
         rewound = rewind_to(app.chain, app.store, app.folder, to_block, manner)
     if as_json:
-        print_json(_rewound(rewound, dry_run=dry_run))
+        print_answer(rewind_answer(rewound, dry_run=dry_run))
         return
     way = "by folding anew: the undo journal ends above it" if rewound.by_rebuild else "by journal"
     line = (
@@ -81,7 +82,7 @@ def rebuild(
     with working(config, "resync rebuild", dry_run=dry_run, offline=True) as (app, manner):
         rebuilt = rebuild_rows(app.store, app.folder, manner)
     if as_json:
-        print_json(rebuilt_json(rebuilt, dry_run=dry_run))
+        print_answer(rebuild_answer(rebuilt, dry_run=dry_run))
     else:
         say(told(rebuilt), dry_run=dry_run)
     if rebuilt.differing or not rebuilt.same:
@@ -110,7 +111,7 @@ def backfill(
         blocks = BlockRange(first, last)
         found = backfill_blocks(app.chain, app.store, app.folder, blocks, manner)
     if as_json:
-        print_json(_backfilled(found, dry_run=dry_run))
+        print_answer(backfill_answer(found, dry_run=dry_run))
     else:
         for line in _lines(found):
             say(line, dry_run=dry_run)
@@ -134,35 +135,3 @@ def _lines(found: BackfillResult) -> Iterator[str]:
         yield f"{blocks}: {found.served} logs served, none was missing"
         return
     yield f"{blocks}: {found.served} logs served, put in {len(missing)}; {told(found.rebuilt)}"
-
-
-def _rewound(rewound: Rewound, *, dry_run: bool) -> Mapping[str, object]:
-    return {
-        "dry_run": dry_run,
-        "block": rewound.ancestor.number,
-        "hash": rewound.ancestor.hash,
-        "from_block": rewound.abandoned,
-        "logs": rewound.logs,
-        "reports_missed": rewound.reports,
-        "by": "rebuild" if rewound.by_rebuild else "journal",
-    }
-
-
-def _backfilled(found: BackfillResult, *, dry_run: bool) -> Mapping[str, object]:
-    rebuilt = found.rebuilt
-    return {
-        "dry_run": dry_run,
-        "from": found.blocks.first,
-        "to": found.blocks.last,
-        "served": found.served,
-        "missing_logs": [
-            {"block": log.block, "log": log.index, "tx_hash": log.tx_hash}
-            for log in found.missing_logs
-        ],
-        "missing_calls": [
-            {"block": call.block, "tx_hash": call.tx_hash} for call in found.missing_calls
-        ],
-        "unserved": found.unserved,
-        "differing": found.differing,
-        "rebuilt": None if rebuilt is None else rebuilt_json(rebuilt, dry_run=dry_run),
-    }

@@ -1,7 +1,7 @@
 """What every `resync` command works in: the lease, the right network, a bar on a terminal."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -114,15 +114,3 @@ def named(row: Log | Call) -> str:
     """Return where a raw row stands, for people."""
     where = f"block {row.block}, transaction {row.tx_hash}"
     return f"log {row.index} of {where}" if isinstance(row, Log) else f"call of {where}"
-
-
-def rebuilt_json(rebuilt: RebuildResult, *, dry_run: bool) -> Mapping[str, object]:
-    """Return what folding anew showed, for programs."""
-    return {
-        "dry_run": dry_run,
-        "block": rebuilt.last,
-        "logs": rebuilt.logs,
-        "same_state": rebuilt.same,
-        "reports": rebuilt.reports,
-        "differing_periods": list(rebuilt.differing),
-    }

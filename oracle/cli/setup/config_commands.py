@@ -10,7 +10,7 @@ from oracle.bindings.inspection import inspected
 from oracle.bindings.task_network import START_GAS, START_GROUP_GAS
 from oracle.chain.heads import Heads
 from oracle.chain.verification.rpc_costs import costs
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
 from oracle.cli.setup.profile_report import (
     contracts_line,
     on_chain_line,
@@ -27,6 +27,7 @@ from oracle.daemon.config.verify_section import policy_of
 from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.rules_binding import shown
+from oracle.queries.setup_models import ConfigCheck
 from oracle.queries.text.text_tables import print_facts
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.store.state.rule_set_repository import named_by
@@ -93,7 +94,7 @@ def check(
         found.attempt("cost", lambda: _cost(app))
         _add_work_costs(app, found)
     if as_json:
-        print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
+        print_answer(ConfigCheck(facts=found.facts, warnings=found.warnings, faults=found.faults))
     else:
         print_facts(_lines(found), _NAME_WIDTH)
     if found.faults:

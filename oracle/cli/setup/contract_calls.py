@@ -24,6 +24,7 @@ from oracle.cli.setup.written_values import (
     word_in,
 )
 from oracle.errors import InputError
+from oracle.queries.contract_models import ContractCallAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +85,20 @@ def calldata(
         found = app.contract.constitution()
         delay = delay_of(app.publisher.lines, found.admin) if chosen.role == "admin" else None
     sender = {"pauser": found.pauser, "vetoer": found.vetoer, "admin": found.admin}[chosen.role]
-    answer: dict[str, object] = {
-        "act": act,
-        "sender": f"{chosen.role} {sender}",
-        "to": oracle,
-        "calldata": written,
-    }
+    answer = ContractCallAnswer(
+        act=act, sender=f"{chosen.role} {sender}", to=oracle, calldata=written
+    )
     if delay is not None:
         held = TimelockedCall(oracle, written, salt)
-        answer |= {
-            "sender": f"who may propose to the timelock {found.admin}; then anyone",
-            "to": found.admin,
-            "schedule": held.schedule(delay or DEFAULT_DELAY),
-            "execute": held.execute(),
-            "delay_seconds": delay,
-        }
+        answer = ContractCallAnswer(
+            act=act,
+            sender=f"who may propose to the timelock {found.admin}; then anyone",
+            to=found.admin,
+            calldata=written,
+            schedule=held.schedule(delay or DEFAULT_DELAY),
+            execute=held.execute(),
+            delay_seconds=delay,
+        )
     tell(answer, as_json=as_json)
 
 

@@ -1,16 +1,10 @@
 """`contract show` and `check`: the oracle contract beside what we are configured for."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import (
-    ContractMismatch,
-    code_hash,
-    inspected,
-    shipped_code_hash,
-)
+from oracle.bindings.inspection import ContractMismatch, inspected
 from oracle.bindings.kick_target_checks import (
     WiredTarget,
     kick_target_mismatches,
@@ -22,12 +16,13 @@ from oracle.bindings.power import timelock_weaknesses, weaknesses
 from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.bindings.timelock import delay_of
 from oracle.bindings.timelock_roles import timelock_roles
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
 from oracle.cli.setup.spoken_values import tell
 from oracle.cli.setup.written_values import addresses_in
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
+from oracle.queries.contract_models import contract_answer
 from oracle.rpc.fanout import EndpointCaller
 
 contract = typer.Typer(no_args_is_help=True)
@@ -47,7 +42,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     """Show the contract's code hash, roles, signers, rules, limits and head."""
     with open_app(config) as app:
         found = app.contract.constitution()
-    tell(_answer(found), as_json=as_json)
+    tell(contract_answer(found), as_json=as_json)
 
 
 @contract.command(epilog="Example: qos-oracle contract check")
@@ -85,7 +80,7 @@ def check(
             found += weaknesses(app.publisher.lines, constitution)
             found += _of_timelock(app, constitution, since, named)
     if as_json:
-        print_json([asdict(difference) for difference in found])
+        print_answer(found)
     elif not found:
         typer.echo(f"{address} is as configured")
     else:
@@ -136,25 +131,3 @@ def _seen_by(
     wired = WiredTarget(kind, target, app.oracle_address, app.config.network.contracts)
     found = kick_target_mismatches(lines, wired)
     return found if dev else [*found, *plain_account_owner(lines, wired)]
-
-
-def _answer(found: ContractConfiguration) -> dict[str, object]:
-    contract_status = found.contract_status
-    masked = code_hash(found.code)
-    return {
-        "code_hash": masked,
-        "is_our_code": masked == shipped_code_hash(),
-        "target": found.target,
-        "admin": found.admin,
-        "pauser": found.pauser,
-        "vetoer": found.vetoer,
-        "signers": list(found.signers),
-        "quorum": found.quorum,
-        "config": contract_status.config,
-        "rules_hash": contract_status.rules_hash,
-        "last_report": contract_status.last_report,
-        "head": asdict(contract_status.head),
-        "limits": asdict(contract_status.limits),
-        "floors": asdict(found.floors),
-        "kick_limits": asdict(found.kick_limits),
-    }

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import typer
 
@@ -17,11 +17,12 @@ from oracle.bindings.deployment import (
 )
 from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, role_change
 from oracle.bindings.timelock import TimelockSetup, granting_canceller
-from oracle.cli.options import confirm_action
-from oracle.cli.setup.spoken_values import tell
+from oracle.cli.options import confirm_action, print_answer
+from oracle.cli.setup.spoken_values import print_values, tell
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import FatalError, InputError
+from oracle.queries.contract_models import AdapterPlan, DeploymentAnswer, TimelockPlan
 from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.receipts import nonce_at
@@ -128,9 +129,20 @@ class DeployPlan:
         if not confirm_action("sending this", yes=yes, dry_run=dry_run):
             typer.echo("dry run: nothing was sent; --yes sends it", err=True)
             return
-        landed = self._deployed(setup, places)
-        # One document, where a program reads it.
-        tell({**landed, **answer} if as_json else landed, as_json=as_json)
+        gas_used = self._deploy(setup, places)
+        if as_json:
+            # One document, where a program reads it.
+            print_answer(
+                answer.model_copy(update={"address": places.oracle, "gas_used": gas_used})
+            )
+        else:
+            landed = {
+                "timelock": places.timelock,
+                "address": places.oracle,
+                "gas_used": gas_used,
+                "adapter": places.adapter,
+            }
+            print_values({name: value for name, value in landed.items() if value is not None})
         for line in steps:
             typer.echo(line, err=True)
 
@@ -153,37 +165,39 @@ class DeployPlan:
             kick_limits=replace(setup.kick_limits, kick_gas=kick_gas),
         )
 
-    def _planned(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
+    def _planned(self, setup: OracleSetup, places: _Places) -> DeploymentAnswer:
         tried = {name: self._tried(code) for name, code in self._codes(setup, places).items()}
         # All of them, so that nothing is half deployed.
         check_funds(*tried.values())
         planned = tried["oracle"]
-        answer: dict[str, object] = {
-            "contract": "QoSOracle",
-            "code_hash": planned.code_hash,
-            "arguments": asdict(setup),
-            "sender": planned.sender,
-            "gas_limit": planned.gas_limit,
-            "max_fee_per_gas_wei": str(planned.fees.max_fee),
-            "max_cost_wei": str(sum(one.cost for one in tried.values())),
-            "balance_wei": str(planned.balance),
-        }
+        timelock = adapter = None
         if places.timelock is not None:
-            answer["timelock"] = {
-                "address": places.timelock,
-                "owner": self.people.owner,
-                "delay": self.people.delay,
-                "gas_limit": tried["timelock"].gas_limit,
-            }
-        if self.adapter is not None:
-            answer["adapter"] = {
-                "name": self.adapter.target.name,
-                "address": places.adapter,
-                "owner": self.people.owner,
-                "told": {name: self.adapter.given[name] for name in self.adapter.target.needs},
-                "gas_limit": tried["adapter"].gas_limit,
-            }
-        return answer
+            timelock = TimelockPlan(
+                address=places.timelock,
+                owner=self.people.owner,
+                delay=self.people.delay,
+                gas_limit=tried["timelock"].gas_limit,
+            )
+        if self.adapter is not None and places.adapter is not None:
+            adapter = AdapterPlan(
+                name=self.adapter.target.name,
+                address=places.adapter,
+                owner=self.people.owner,
+                told={name: self.adapter.given[name] for name in self.adapter.target.needs},
+                gas_limit=tried["adapter"].gas_limit,
+            )
+        return DeploymentAnswer(
+            contract="QoSOracle",
+            code_hash=planned.code_hash,
+            arguments=setup,
+            sender=planned.sender,
+            gas_limit=planned.gas_limit,
+            max_fee_per_gas_wei=planned.fees.max_fee,
+            max_cost_wei=sum(deployment.cost for deployment in tried.values()),
+            balance_wei=planned.balance,
+            timelock=timelock,
+            adapter=adapter,
+        )
 
     def _codes(self, setup: OracleSetup, places: _Places) -> dict[str, str]:
         """Return the creation code of each contract, in the order in which they are sent."""
@@ -195,15 +209,15 @@ class DeployPlan:
             codes["adapter"] = self.adapter.code(places.oracle, self.people.owner)
         return codes
 
-    def _deployed(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
+    def _deploy(self, setup: OracleSetup, places: _Places) -> int:
+        """Deploy what is planned, in order; return the gas that the oracle used."""
         codes = self._codes(setup, places)
-        landed: dict[str, object] = {}
         if places.timelock is not None:
-            landed["timelock"], _ = self._sent(codes["timelock"], places.timelock)
-        landed["address"], landed["gas_used"] = self._sent(codes["oracle"], places.oracle)
+            self._send(codes["timelock"], places.timelock)
+        gas_used = self._send(codes["oracle"], places.oracle)
         if places.adapter is not None:
-            landed["adapter"], _ = self._sent(codes["adapter"], places.adapter)
-        return landed
+            self._send(codes["adapter"], places.adapter)
+        return gas_used
 
     def _tried(self, code: str) -> Deployment:
         publisher = self.publisher
@@ -211,8 +225,8 @@ class DeployPlan:
         _check_cost(self.app, planned)
         return planned
 
-    def _sent(self, code: str, place: Address) -> tuple[Address, int]:
-        """Deploy one; the others are told where it stands, so it must stand there."""
+    def _send(self, code: str, place: Address) -> int:
+        """Deploy one contract at a place, which the others are told; return the gas it used."""
         publisher, chain_id = self.publisher, self.app.config.chain.id
         address, receipt = deploy_contract(
             publisher.pool, self.payer, self._tried(code), chain_id, _patience()
@@ -222,7 +236,7 @@ class DeployPlan:
                 f"it stands at {address}, not at {place}, which the others are told: the paying "
                 "account sent something else meanwhile; deploy again with an account that rests"
             )
-        return address, receipt.gas_used
+        return receipt.gas_used
 
     def _next_steps(self, places: _Places) -> list[str]:
         steps = [f"next: {line}" for line in self._role_steps(places)]

@@ -13,12 +13,13 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     open_app,
-    print_json,
+    print_answer,
 )
 from oracle.cli.write_session import acting
 from oracle.daemon.app import App
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
+from oracle.queries.endpoint_view import EndpointReadmission, ProbedEndpointEntry
 from oracle.queries.text.text_tables import foreign, print_table
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -103,7 +104,7 @@ def probe_endpoints(
             for place, one in chosen
         ]
     if as_json:
-        print_json([_answer(one, found) for one in found])
+        print_answer([_entry(endpoint, found) for endpoint in found])
     else:
         print_probed(found)
     if any(one.fault for one in found):
@@ -143,8 +144,11 @@ def readmit(
             with acting(app.store, "endpoint readmit", dry_run=False) as (uow, _):
                 uow.facts.quarantine.readmit(name)
     if as_json:
-        answer = {"endpoint": name, "readmitted": not dry_run, "reason": reason}
-        print_json({**answer, "unaudited_blocks": left})
+        print_answer(
+            EndpointReadmission(
+                endpoint=name, readmitted=not dry_run, reason=reason, unaudited_blocks=left
+            )
+        )
         return
     state = "would be" if dry_run else "is"
     typer.echo(f"{name} {state} asked again; it was proven wrong: {reason}")
@@ -245,22 +249,22 @@ def _or_dash(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _answer(one: ProbedEndpoint, found: list[ProbedEndpoint]) -> dict[str, object]:
-    facts = one.facts
-    return {
-        "position": one.position,
-        "endpoint": one.name,
-        "chain_id": facts.chain_id,
-        "client": facts.client,
-        "head": None if facts.head is None else facts.head.number,
-        "lag_blocks": _lag(one, found),
-        "tags": list(facts.tags),
-        "logs_by_hash": facts.has_logs_by_hash,
-        "block_receipts": facts.has_block_receipts,
-        "batch": facts.batch,
-        "oldest_logs": facts.oldest_logs,
-        "anchor": facts.checkpoint,
-        "most_logs": one.most_logs,
-        "omits_logs": one.omits_logs,
-        "fault": one.fault,
-    }
+def _entry(probed_endpoint: ProbedEndpoint, found: list[ProbedEndpoint]) -> ProbedEndpointEntry:
+    facts = probed_endpoint.facts
+    return ProbedEndpointEntry(
+        position=probed_endpoint.position,
+        endpoint=probed_endpoint.name,
+        chain_id=facts.chain_id,
+        client=facts.client,
+        head=None if facts.head is None else facts.head.number,
+        lag_blocks=_lag(probed_endpoint, found),
+        tags=list(facts.tags),
+        logs_by_hash=facts.has_logs_by_hash,
+        block_receipts=facts.has_block_receipts,
+        batch=facts.batch,
+        oldest_logs=facts.oldest_logs,
+        anchor=facts.checkpoint,
+        most_logs=probed_endpoint.most_logs,
+        omits_logs=probed_endpoint.omits_logs,
+        fault=probed_endpoint.fault,
+    )

@@ -1,8 +1,8 @@
 """`keys create` and `keys show`: new keystores, and whose keys the configuration names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,12 +12,13 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     open_app,
-    print_json,
+    print_answer,
 )
 from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError
+from oracle.queries.setup_models import CreatedKey, KeyEntry
 from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.signing.factory import whereabouts
 from oracle.signing.key_locations import RemoteKey
@@ -60,8 +61,14 @@ def create(
             raise InputError(f"{path}: is there already; a key is never overwritten")
     address = None if dry_run else create_keystore(keystore, password_file)
     if as_json:
-        files = {"keystore": str(keystore), "password_file": str(password_file)}
-        print_json({"address": address, **files, "dry_run": dry_run})
+        print_answer(
+            CreatedKey(
+                address=address,
+                keystore=str(keystore),
+                password_file=str(password_file),
+                dry_run=dry_run,
+            )
+        )
     elif dry_run:
         typer.echo(f"would write {keystore} and {password_file}")
     else:
@@ -74,23 +81,23 @@ def create(
 def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Open every key that is configured and show whose it is; exit code 2 where one fails."""
     with open_app(config) as app:
-        rows = list(_rows(app))
+        addresses, entries = _entries(app)
     if as_json:
-        print_json(rows)
-    elif rows:
+        print_answer(entries)
+    elif entries:
         columns = ("role", "address", "where")
-        cells = [[str(row[name] or "-") for name in columns] for row in rows]
+        cells = [[entry.role, entry.address or "-", entry.where] for entry in entries]
         print_table(columns, cells, left=columns, width=WIDE)
-        for row in rows:
-            for said in (row["fault"], row["note"]):
-                if said is not None:
-                    typer.echo(f"{row['role']}: {said}")
+        for entry in entries:
+            for remark in (entry.fault, entry.note):
+                if remark is not None:
+                    typer.echo(f"{entry.role}: {remark}")
     else:
         typer.echo("no keys are configured")
-    failed = [row["role"] for row in rows if row["fault"] is not None]
+    failed = [entry.role for entry in entries if entry.fault is not None]
     if failed:
         raise InputError(f"{config}: cannot be used: {', '.join(failed)}")
-    shared = shared_key({row["role"]: row["address"] for row in rows})
+    shared = shared_key(addresses)
     if shared is not None:
         raise InputError(f"{config}: {shared}")
 
@@ -104,14 +111,22 @@ def shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
     return None
 
 
-def _rows(app: App) -> Iterator[dict[str, Any]]:
+def _entries(app: App) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
+    """Return the address of each role that has a key, and the answer about it."""
+    addresses: dict[Role, Address | None] = {}
+    entries = []
     for role in ROLES:
         place = app.config.keys.place(role)
         if place is not None:
             address, fault = _opened(app, role)
-            where = whereabouts(place)
             note = _NOT_ASKED if isinstance(place, RemoteKey) else None
-            yield {"role": role, "address": address, "where": where, "fault": fault, "note": note}
+            addresses[role] = address
+            entries.append(
+                KeyEntry(
+                    role=role, address=address, where=whereabouts(place), fault=fault, note=note
+                )
+            )
+    return addresses, entries
 
 
 def _opened(app: App, role: Role) -> tuple[Address | None, str | None]:

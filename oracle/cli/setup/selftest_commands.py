@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import typer
 from oracle.bindings.inspection import inspected
 from oracle.bindings.qos_oracle import push_call
 from oracle.bindings.task_network import start_call
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
 from oracle.cli.setup.key_commands import shared_key
 from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import ROLES, Role
@@ -20,6 +20,7 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
+from oracle.queries.setup_models import SelfTestCheck
 from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.signing.factory import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.signer import Signer
@@ -33,25 +34,16 @@ from oracle.txmgr.recovery.nonce_sync import reconcile
 _NO_TASK = TaskKey("0x" + 64 * "0")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was tried."""
-
-    check: str
-    passed: bool
-    detail: str
-
-
 @dataclass(slots=True)
 class _Checks:
-    made: list[Check] = field(default_factory=list)
+    made: list[SelfTestCheck] = field(default_factory=list)
 
     def attempt(self, name: str, attempt: Callable[[], str]) -> None:
         """Note what was found, or why not; go on either way."""
         try:
-            self.made.append(Check(name, passed=True, detail=attempt()))
+            self.made.append(SelfTestCheck(check=name, passed=True, detail=attempt()))
         except OracleError as error:
-            self.made.append(Check(name, passed=False, detail=str(error)))
+            self.made.append(SelfTestCheck(check=name, passed=False, detail=str(error)))
 
 
 def register(app: typer.Typer) -> None:
@@ -86,7 +78,7 @@ def selftest(
         if not offline and checks.made[0].passed:
             _ask_nonces(app, checks)
     if as_json:
-        print_json([asdict(check) for check in checks.made])
+        print_answer(checks.made)
     else:
         rows = [[one.check, "ok" if one.passed else "FAILED", one.detail] for one in checks.made]
         columns = ("check", "result", "detail")

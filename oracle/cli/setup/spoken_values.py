@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from oracle.cli.options import print_json
+from oracle.cli.options import print_answer
 from oracle.domain.ids import ZERO_ADDRESS
+from oracle.queries.answers import ApiModel
 from oracle.queries.text.human_numbers import span
 from oracle.queries.text.text_tables import in_utc, print_facts
 
@@ -38,12 +39,17 @@ _COUNTS: Mapping[str, Callable[[int], str]] = {
 }
 
 
-def tell(answer: Mapping[str, object], *, as_json: bool) -> None:
-    """Print an answer, nested values under their whole names."""
+def tell(answer: ApiModel, *, as_json: bool) -> None:
+    """Print an answer; to people without what it leaves out."""
     if as_json:
-        print_json(answer)
-        return
-    shown = dict(_flat(answer))
+        print_answer(answer)
+    else:
+        print_values(answer.model_dump(exclude_none=True))
+
+
+def print_values(values: Mapping[str, object]) -> None:
+    """Print values for people, nested ones under their whole names."""
+    shown = dict(_flat(values))
     width = max(map(len, shown)) + 2
     print_facts(((name.replace("_", " "), said(name, v)) for name, v in shown.items()), width)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from oracle.domain.ids import Address
+from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.health_judgement import health_slack, judged_health
 from oracle.queries.relay_audit.own_figures import (
     OwnFigures,
@@ -68,7 +69,10 @@ class NodeAudit:
 
 @dataclass(frozen=True, slots=True)
 class RelayAudit:
-    """The whole audit; nodes by address. `headless`: tasks that started before the first row."""
+    """The whole audit; nodes by address. `headless`: tasks that started before the first row.
+
+    `contradictions`: rows that contradict others, or the chain.
+    """
 
     nodes: list[NodeAudit]
     rows: int
@@ -78,6 +82,7 @@ class RelayAudit:
     polls: int
     running: int
     changed: list[int]
+    contradictions: RowContradictions
 
     def count(self, verdict: Verdict) -> int:
         """Return how many nodes have a verdict."""
@@ -115,7 +120,7 @@ class _PollComparison:
         return Separated(long_term, health, figure.at, figure.quality / least - long_term)
 
 
-def audited(watch: RelayWatch) -> RelayAudit:
+def audited(watch: RelayWatch, contradictions: RowContradictions) -> RelayAudit:
     """Judge what was watched, of two polls at least."""
     rows = [watch.rows[number] for number in sorted(watch.rows)]
     looks = []
@@ -126,8 +131,17 @@ def audited(watch: RelayWatch) -> RelayAudit:
     judged = [_judged(own.nodes[address], looks) for address in sorted(own.nodes)]
     starts = sum(row.kind == "TaskStarted" for row in rows)
     ends = sum(row.kind.startswith("TaskEnd") for row in rows)
-    counted = (own.rows, own.first_id, own.last_id, own.headless, len(watch.polls))
-    return RelayAudit(_together(judged, own), *counted, starts - ends, watch.changed)
+    return RelayAudit(
+        nodes=_together(judged, own),
+        rows=own.rows,
+        first_id=own.first_id,
+        last_id=own.last_id,
+        headless=own.headless,
+        polls=len(watch.polls),
+        running=starts - ends,
+        changed=watch.changed,
+        contradictions=contradictions,
+    )
 
 
 # What came of a node, and the node as it was at the poll that decided.

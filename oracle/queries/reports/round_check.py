@@ -38,11 +38,11 @@ def check_round(
     store: Store,
     reader: LogReader,
     names: RuleNames,
-    is_held_by_contract: Callable[[RoundAccepted], bool | None],
+    contract_agreement: Callable[[RoundAccepted], bool | None],
 ) -> RoundVerification:
     """Recompute round `number`.
 
-    `is_held_by_contract`: whether the contract holds just the round's words; None: a newer round
+    `contract_agreement`: whether the contract holds just the round's words; None: a newer round
     was accepted since.
 
     Raises:
@@ -65,18 +65,18 @@ def check_round(
     has_same_digest = statement.digest(names.domain) == accepted.digest
     has_same_registrations = computed.registrations == accepted.registrations
     differences = _differences(dict(accepted.words), dict(decode_records(computed.records)))
-    is_held = is_held_by_contract(accepted)
+    contract_agrees = contract_agreement(accepted)
     is_same = has_same_block and has_same_digest and not differences
     return RoundVerification(
         **dict(round_entry(accepted, place)),
-        same=is_same and is_held is not False,
+        same=is_same and contract_agrees is not False,
         same_block=has_same_block,
         same_digest=has_same_digest,
         same_registrations=has_same_registrations,
         expected_registrations=None
         if has_same_registrations
         else list(computed.registrations.fresh),
-        contract_holds_it=is_held,
+        contract_holds_it=contract_agrees,
         differences=differences,
     )
 

@@ -10,6 +10,7 @@ from devnet.relay.relay_history import Played, RelayHistory
 from devnet.relay.relay_traffic import TrafficPlan, generated
 from devnet.relay.stand_in_relay import StandInRelay, serving_relay
 from oracle.domain.feed_rows import FeedRow
+from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audited
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
 
@@ -59,7 +60,7 @@ class WatchedRelay:
                     for one in self.played.rows
                     if one.row.id in watch.rows
                 )
-            return audited(watch)
+            return audited(watch, RowContradictions())
 
 
 def audit_of(lies: RelayLies = HONEST, seconds: int = 7200, **how: bool) -> RelayAudit:

@@ -1,0 +1,104 @@
+"""What `contract show`, `deploy` and `calldata` answer."""
+
+from pydantic import Field
+
+from oracle.bindings.deployment import OracleSetup
+from oracle.bindings.inspection import code_hash, shipped_code_hash
+from oracle.bindings.qos_oracle import (
+    ContractConfiguration,
+    ContractHead,
+    ContractKickLimits,
+    ContractLimits,
+)
+from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
+
+
+class ContractAnswer(ApiModel):
+    """The oracle contract: its code, people, rules, limits and head."""
+
+    code_hash: HashText
+    is_our_code: bool
+    target: AddressText
+    admin: AddressText
+    pauser: AddressText
+    vetoer: AddressText
+    signers: list[AddressText]
+    quorum: int
+    config: HashText = Field(description="Signers, quorum and rules that rounds are signed under.")
+    rules_hash: HashText
+    last_report: HashText
+    head: ContractHead
+    limits: ContractLimits
+    floors: ContractLimits
+    kick_limits: ContractKickLimits
+
+
+class TimelockPlan(ApiModel):
+    """The timelock that is deployed before its oracle."""
+
+    address: AddressText
+    owner: AddressText
+    delay: int = Field(description="In seconds.")
+    gas_limit: int
+
+
+class AdapterPlan(ApiModel):
+    """The adapter that is deployed after its oracle."""
+
+    name: str
+    address: AddressText
+    owner: AddressText
+    told: dict[str, str] = Field(description="Addresses of contracts that it is given, by name.")
+    gas_limit: int
+
+
+class DeploymentAnswer(ApiModel):
+    """What is deployed, and what it costs at most; amounts in wei."""
+
+    address: AddressText | None = Field(default=None, description="null: nothing was sent.")
+    gas_used: int | None = None
+    contract: str
+    code_hash: HashText
+    arguments: OracleSetup
+    sender: AddressText
+    gas_limit: int
+    max_fee_per_gas_wei: Integer
+    max_cost_wei: Integer = Field(description="Of all contracts.")
+    balance_wei: Integer
+    timelock: TimelockPlan | None
+    adapter: AdapterPlan | None
+
+
+class ContractCallAnswer(ApiModel):
+    """A call of the contract's admin, pauser or vetoer; the admin's goes through its timelock."""
+
+    act: str
+    sender: str
+    to: AddressText
+    calldata: str
+    schedule: str | None = Field(default=None, description="Calldata; null: no timelock.")
+    execute: str | None = Field(default=None, description="Calldata, after the delay.")
+    delay_seconds: int | None = None
+
+
+def contract_answer(configuration: ContractConfiguration) -> ContractAnswer:
+    """Return the answer about the oracle contract."""
+    contract_status = configuration.contract_status
+    masked = code_hash(configuration.code)
+    return ContractAnswer(
+        code_hash=masked,
+        is_our_code=masked == shipped_code_hash(),
+        target=configuration.target,
+        admin=configuration.admin,
+        pauser=configuration.pauser,
+        vetoer=configuration.vetoer,
+        signers=list(configuration.signers),
+        quorum=configuration.quorum,
+        config=contract_status.config,
+        rules_hash=contract_status.rules_hash,
+        last_report=contract_status.last_report,
+        head=contract_status.head,
+        limits=contract_status.limits,
+        floors=configuration.floors,
+        kick_limits=configuration.kick_limits,
+    )

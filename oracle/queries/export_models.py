@@ -1,0 +1,27 @@
+"""What `export --parquet` and `export --fixture` answer."""
+
+from pydantic import Field
+
+from oracle.queries.answers import ApiModel
+
+
+class ParquetAnswer(ApiModel):
+    """What was added to a folder of Parquet files, or would be."""
+
+    dry_run: bool
+    folder: str
+    first: int | None = Field(serialization_alias="from", description="null: nothing was new.")
+    last: int | None = Field(serialization_alias="to")
+    final_to: int = Field(description="Up to this block nothing will be written again.")
+    rows: dict[str, int] | None = Field(description="By table; null: a dry run.")
+
+
+class FixtureAnswer(ApiModel):
+    """The blocks that were recorded, or would be."""
+
+    dry_run: bool
+    file: str
+    first: int = Field(serialization_alias="from")
+    last: int = Field(serialization_alias="to")
+    lines: int | None = Field(description="null: a dry run.")
+    resumed_at: int | None

@@ -1,0 +1,42 @@
+"""What `notify` answers: how far each target was told, and whether a test reached it."""
+
+from pydantic import Field
+
+from oracle.queries.answers import ApiModel
+from oracle.store.notices.notice_repository import TargetPlace
+
+
+class NoticeTarget(ApiModel):
+    """How far a target was told."""
+
+    target: str
+    told_up_to: int | None = Field(description="Number of a notice; null: the target is new.")
+    newest: int
+    tries: int = Field(description="Failed deliveries of the next notice.")
+    next_at: int | None = Field(description="Unix seconds of the next try; null: none failed.")
+    last_error: str | None
+
+
+class NoticeDelivery(ApiModel):
+    """What came of a test message."""
+
+    target: str
+    error: str | None = Field(description="null: it was delivered.")
+
+
+class NoticeRecipients(ApiModel):
+    """Who would be sent a test message."""
+
+    would_be_told: list[str]
+
+
+def notice_target(name: str, place: TargetPlace | None, newest: int) -> NoticeTarget:
+    """Return the answer about a target; `newest`: the number of the newest notice."""
+    return NoticeTarget(
+        target=name,
+        told_up_to=None if place is None else place.seq,
+        newest=newest,
+        tries=0 if place is None else place.tries,
+        next_at=None if place is None or not place.tries else place.next_at,
+        last_error=None if place is None else place.last_error,
+    )

@@ -1,0 +1,51 @@
+"""What `outbox hold`, `release`, `bump`, `cancel` and `rebuild` answer."""
+
+from pydantic import Field
+
+from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
+
+
+class OutboxChange(ApiModel):
+    """What was done to a call or a sender, or would be; amounts in wei."""
+
+    did: str = Field(examples=["held", "released", "bumped", "cancelled"])
+    dry_run: bool
+    intent: int | None = Field(default=None, description="null: a sender.")
+    address: AddressText | None = Field(default=None, description="null: a call.")
+    nonce: int | None = None
+    reason: str | None = None
+    gas_limit: int | None = Field(default=None, description="Of the new transaction.")
+    max_fee_wei: Integer | None = None
+    tip_wei: Integer | None = None
+    detail: str | None = None
+
+
+class RebuiltNonce(ApiModel):
+    """A nonce that the chain has seen; null: its transaction was not found."""
+
+    nonce: int
+    hash: HashText | None
+    block: int | None
+    succeeded: bool | None
+    to: AddressText | None
+    selector: str | None
+
+
+class RebuiltAccount(ApiModel):
+    """An account whose nonces were counted anew, and what its signer waits for."""
+
+    dry_run: bool
+    address: AddressText | None = Field(default=None, description="null: it only signs.")
+    known_next_nonce: int | None = Field(default=None, description="null: the account is new.")
+    mined: int | None = None
+    pending: int | None = None
+    next_nonce: int | None = None
+    rebuilt: tuple[RebuiltNonce, ...] = ()
+    dropped: tuple[int, ...] = ()
+    nonces_ahead: tuple[RebuiltNonce, ...] = ()
+    paused: str | None = Field(default=None, description="Why it sends nothing.")
+    round: int | None = Field(default=None, description="Of the contract; null: nothing signs.")
+    last_report: HashText | None = None
+    quiet_until: int | None = Field(
+        default=None, description="The signer signs nothing until then, in the chain's time."
+    )

@@ -1,0 +1,299 @@
+"""What the commands of `resync` answer: how the index was moved, folded anew, and checked."""
+
+from pydantic import Field
+
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.domain.logs import Call, DeadLetter, Log
+from oracle.indexer.audit.gaps import Gaps
+from oracle.indexer.audit.reverify import Verified
+from oracle.indexer.audit.state_check import StateComparison
+from oracle.indexer.backfill import BackfillResult
+from oracle.indexer.rebuild import RebuildResult
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.queries.answers import AddressText, ApiModel, HashText
+from oracle.store.raw.raw_checksums import DamagedSpan
+
+
+class BlockSpan(ApiModel):
+    """Blocks, both ends included."""
+
+    first: int = Field(serialization_alias="from")
+    last: int = Field(serialization_alias="to")
+
+
+class RebuildAnswer(ApiModel):
+    """What folding anew showed."""
+
+    dry_run: bool
+    block: int = Field(description="The last one that was folded.")
+    logs: int
+    same_state: bool
+    reports: int = Field(description="Kept reports that were compared.")
+    differing_periods: list[int]
+
+
+class RewindAnswer(ApiModel):
+    """How far the index went back."""
+
+    dry_run: bool
+    block: int
+    hash: HashText
+    from_block: int
+    logs: int = Field(description="Set aside.")
+    reports_missed: int
+    by: str = Field(examples=["journal", "rebuild"])
+
+
+class RawRow(ApiModel):
+    """A stored log or call."""
+
+    block: int
+    log: int | None = Field(description="null: a call.")
+    tx_hash: HashText
+
+
+class BackfillAnswer(BlockSpan):
+    """What was fetched again, and what of it was missing."""
+
+    dry_run: bool
+    served: int
+    missing_logs: list[RawRow]
+    missing_calls: list[RawRow]
+    unserved: int = Field(description="Stored rows that were not served now; they stay.")
+    differing: int = Field(description="Rows that were served otherwise than they are stored.")
+    rebuilt: RebuildAnswer | None
+
+
+class DamagedBlocks(BlockSpan):
+    """Blocks whose stored rows are not what was committed."""
+
+    kind: str
+    missing: int
+
+
+class StateRowEntry(ApiModel):
+    """A row of the state that is not what the stored logs fold to."""
+
+    table: str
+    key: str
+    kind: str = Field(examples=["missing", "extra", "other"])
+
+
+class StateCheckAnswer(ApiModel):
+    """The state beside a fold of the stored logs."""
+
+    block: int
+    logs: int
+    differing: list[StateRowEntry]
+    rebuilt: RebuildAnswer | None
+
+
+class VerifyAnswer(ApiModel):
+    """The stored logs beside the chain, and the state beside the logs."""
+
+    dry_run: bool
+    first: int | None = Field(
+        serialization_alias="from", description="null: the chain was not asked."
+    )
+    last: int | None = Field(serialization_alias="to")
+    level: str | None
+    endpoints: list[str]
+    resumed_at: int | None
+    missing: list[RawRow] = Field(description="On the chain alone.")
+    extra: list[RawRow] = Field(description="Stored alone.")
+    other: list[RawRow] = Field(description="Stored otherwise than the chain has them.")
+    repaired: RebuildAnswer | None
+    left: int = Field(description="Rows that differ and were not repaired.")
+    damaged: list[DamagedBlocks]
+    state: StateCheckAnswer | None = Field(description="null: it was not compared.")
+
+
+class CoverageSpan(BlockSpan):
+    """Blocks that were read from one endpoint, to one level."""
+
+    level: str
+    endpoint: str
+    audited_by: str | None
+
+
+class GapsAnswer(BlockSpan):
+    """Blocks never read, broken headers, and logs that were lost or changed."""
+
+    levels: dict[str, int] = Field(description="Blocks by how well they were proven.")
+    coverage: list[CoverageSpan]
+    unread: list[BlockSpan]
+    headers: list[int] = Field(description="Blocks whose header is missing or not linked.")
+    homeless: list[int] = Field(description="Blocks with logs of another block.")
+    cursor: list[str]
+    damaged: list[DamagedBlocks]
+
+
+class DeadLetterEntry(ApiModel):
+    """A log or call of a known kind that could not be read."""
+
+    block: int
+    block_hash: HashText
+    tx: int
+    log: int | None = Field(description="null: a call.")
+    address: AddressText
+    name: str
+    error: str
+
+
+class DeadLetterRetry(ApiModel):
+    """What could be read when it was tried again."""
+
+    dry_run: bool
+    readable: list[DeadLetterEntry]
+    left: list[DeadLetterEntry]
+    rebuilt: RebuildAnswer | None
+
+
+class RefusedBlock(ApiModel):
+    """A block that was refused."""
+
+    block: int
+    check: str = Field(description="Which check it failed.")
+
+
+class RefusalAnswer(ApiModel):
+    """The block that is refused, if there is one."""
+
+    refused: RefusedBlock | None
+    words: str | None
+    accepted: bool
+
+
+def rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
+    """Return the answer about a fold of all stored logs."""
+    return RebuildAnswer(
+        dry_run=dry_run,
+        block=rebuilt.last,
+        logs=rebuilt.logs,
+        same_state=rebuilt.same,
+        reports=rebuilt.reports,
+        differing_periods=list(rebuilt.differing),
+    )
+
+
+def rewind_answer(rewound: Rewound, *, dry_run: bool) -> RewindAnswer:
+    """Return the answer about a rewind."""
+    return RewindAnswer(
+        dry_run=dry_run,
+        block=rewound.ancestor.number,
+        hash=rewound.ancestor.hash,
+        from_block=rewound.abandoned,
+        logs=rewound.logs,
+        reports_missed=rewound.reports,
+        by="rebuild" if rewound.by_rebuild else "journal",
+    )
+
+
+def backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillAnswer:
+    """Return the answer about blocks that were fetched again."""
+    return BackfillAnswer(
+        dry_run=dry_run,
+        first=result.blocks.first,
+        last=result.blocks.last,
+        served=result.served,
+        missing_logs=[_raw_row(log) for log in result.missing_logs],
+        missing_calls=[_raw_row(call) for call in result.missing_calls],
+        unserved=result.unserved,
+        differing=result.differing,
+        rebuilt=_rebuilt(result.rebuilt, dry_run=dry_run),
+    )
+
+
+def verify_answer(
+    verified: Verified | None,
+    damaged: tuple[DamagedSpan, ...],
+    state: StateCheckAnswer | None,
+    *,
+    dry_run: bool,
+) -> VerifyAnswer:
+    """Return the answer about a verification; `verified` None: the chain was not asked."""
+    difference = None if verified is None else verified.difference
+    return VerifyAnswer(
+        dry_run=dry_run,
+        first=None if verified is None else verified.blocks.first,
+        last=None if verified is None else verified.blocks.last,
+        level=None if verified is None else verified.reached.name.lower(),
+        endpoints=[] if verified is None else list(verified.endpoints),
+        resumed_at=None if verified is None else verified.resumed_at,
+        missing=[] if difference is None else [_raw_row(row) for row in difference.missing],
+        extra=[] if difference is None else [_raw_row(row) for row in difference.extra],
+        other=[] if difference is None else [_raw_row(row) for row in difference.other],
+        repaired=None if verified is None else _rebuilt(verified.repaired, dry_run=dry_run),
+        left=0 if verified is None else verified.left,
+        damaged=[_damaged(span) for span in damaged],
+        state=state,
+    )
+
+
+def state_check_answer(
+    state: StateComparison, rebuilt: RebuildResult | None, *, dry_run: bool
+) -> StateCheckAnswer:
+    """Return the answer about the state beside a fold of the stored logs."""
+    return StateCheckAnswer(
+        block=state.last,
+        logs=state.logs,
+        differing=[StateRowEntry(**row._asdict()) for row in state.differing],
+        rebuilt=_rebuilt(rebuilt, dry_run=dry_run),
+    )
+
+
+def gaps_answer(gaps: Gaps) -> GapsAnswer:
+    """Return the answer about gaps of the index."""
+    return GapsAnswer(
+        first=gaps.blocks.first,
+        last=gaps.blocks.last,
+        levels={level.name.lower(): gaps.blocks_at(level) for level in Level},
+        coverage=[
+            CoverageSpan(
+                first=span.first,
+                last=span.last,
+                level=span.level.name.lower(),
+                endpoint=span.endpoint,
+                audited_by=span.audited_by,
+            )
+            for span in gaps.spans
+        ],
+        unread=[_block_span(blocks) for blocks in gaps.unread],
+        headers=list(gaps.headers),
+        homeless=list(gaps.homeless),
+        cursor=list(gaps.cursor),
+        damaged=[_damaged(span) for span in gaps.damaged],
+    )
+
+
+def dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
+    """Return the answer about what could not be read."""
+    return DeadLetterEntry(
+        block=letter.block,
+        block_hash=letter.block_hash,
+        tx=letter.tx,
+        log=None if letter.index < 0 else letter.index,
+        address=letter.address,
+        name=letter.name,
+        error=letter.error,
+    )
+
+
+def _rebuilt(rebuilt: RebuildResult | None, *, dry_run: bool) -> RebuildAnswer | None:
+    return None if rebuilt is None else rebuild_answer(rebuilt, dry_run=dry_run)
+
+
+def _raw_row(row: Log | Call) -> RawRow:
+    log = row.index if isinstance(row, Log) else None
+    return RawRow(block=row.block, log=log, tx_hash=row.tx_hash)
+
+
+def _block_span(blocks: BlockRange) -> BlockSpan:
+    return BlockSpan(first=blocks.first, last=blocks.last)
+
+
+def _damaged(span: DamagedSpan) -> DamagedBlocks:
+    return DamagedBlocks(
+        kind=span.kind, first=span.blocks.first, last=span.blocks.last, missing=span.missing
+    )
