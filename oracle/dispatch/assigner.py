@@ -6,6 +6,7 @@ exactly. What is armed is never stored: it follows from the state at the cursor 
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from typing_extensions import override
@@ -14,8 +15,7 @@ from oracle.chain.protocols import LogReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import plan_downloads
 from oracle.dispatch.drawer import BlockDrawer
-from oracle.dispatch.policy_memory import PolicyMemory
-from oracle.domain.blocks import BlockRef
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.reports.rounds import Rounds
@@ -23,9 +23,70 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook
+from oracle.indexer.stored_events import stored_events
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketPolicy
+
+
+@dataclass(slots=True)
+class _FollowerState:
+    """A follower that has seen every stored event up to the end of block `block`."""
+
+    follower: PocketFollower
+    block: int = -1
+
+    def go_on(self, uow: UnitOfWork, reader: LogReader, block: int) -> None:
+        if block <= self.block:
+            return
+        for event in stored_events(uow, reader, BlockRange(self.block + 1, block)):
+            self.follower.take(event)
+        self.block = block
+
+
+class PolicyMemory:
+    """Goes along with the fold; what final blocks said is kept apart, for reorgs to cost little.
+
+    After a start it reads the stored events once, from the first.
+    """
+
+    def __init__(self, policy: PocketPolicy, reader: LogReader) -> None:
+        self._policy = policy
+        self._reader = reader
+        self._newest: _FollowerState | None = None
+        self._final: _FollowerState | None = None
+
+    def at(self, uow: UnitOfWork, block: int) -> PocketFollower:
+        """Return the memory at the end of `block`, whose logs are stored; nobody may change it."""
+        self._settle(uow, block)
+        if self._newest is None or self._newest.block > block:
+            self._newest = deepcopy(self._final) or self._nothing()
+        self._newest.go_on(uow, self._reader, block)
+        return self._newest.follower
+
+    def forget_newest(self) -> None:
+        """Keep only what final blocks said."""
+        self._newest = None
+
+    def forget_above(self, block: int) -> None:
+        """Keep nothing of what was said above `block`."""
+        self._newest = None
+        if self._final is not None and self._final.block > block:
+            self._final = None
+
+    def _settle(self, uow: UnitOfWork, block: int) -> None:
+        """Bring the memory of final blocks up to the one that the cursor knows."""
+        cursor = uow.cursor.get()
+        final = None if cursor is None else cursor.final_number
+        if final is not None:
+            if self._final is None:
+                self._final = self._nothing()
+            self._final.go_on(uow, self._reader, min(final, block))
+
+    def _nothing(self) -> _FollowerState:
+        return _FollowerState(self._policy.follow())
+
 
 # What the database remembers of the draws: by which settings, and up to which block.
 _SETTINGS = "dispatch_settings"

@@ -1,19 +1,84 @@
-"""Logs of a range of blocks in narrow rows, as a database takes them in.
+"""Logs of a range of blocks in narrow rows, as the database stores them, and their packed form.
 
-What many rows share stands once: a block's hash and time, a contract's address and first topic.
-Whoever only stores logs makes no object of each (docs/explanation/storage.md#logs).
+Values that many rows share stand once: a block's hash and time, a contract's address and first
+topic. Storing logs therefore makes no object per log (docs/explanation/storage.md#logs).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_packing import pack_hex, unpack_hex
 from oracle.domain.logs import Log
+
+_WORD: Final = 32
+_DIGITS: Final = 2 * _WORD
+_LEADING: Final = 32
+_TRAILING: Final = 64
+_REST: Final = 96
+# Words that come again (amounts, places, lengths) are worth remembering; hashes push them out.
+_REMEMBERED: Final = 4096
+
+
+class _PackedWords(dict[str, bytes]):
+    """Words, or what is left at the end, as hex digits; each is packed once."""
+
+    def __missing__(self, digits: str) -> bytes:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        found = self[digits] = _pack_word(bytes.fromhex(digits))
+        return found
+
+
+class _Parts(dict[bytes, str]):
+    """The same the other way round."""
+
+    def __missing__(self, part: bytes) -> str:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        found = self[part] = _unpack_word(part)
+        return found
+
+
+_WORDS: Final = _PackedWords()
+_PARTS: Final = _Parts()
+
+
+def pack_hex(text: str) -> bytes:
+    """Return the data of a log, `0x` hex, packed."""
+    words = _WORDS
+    return b"".join([words[text[at : at + _DIGITS]] for at in range(2, len(text), _DIGITS)])
+
+
+def unpack_hex(value: bytes) -> str:
+    """Return, as `0x` hex, what `pack_hex` was given."""
+    written, at, parts = ["0x"], 0, _PARTS
+    while at < len(value):
+        code = value[at]
+        after = at + 1 + (code & 31) + (code >= _TRAILING)
+        written.append(parts[value[at:after]])
+        at = after
+    return "".join(written)
+
+
+def _pack_word(word: bytes) -> bytes:
+    if len(word) < _WORD:
+        return bytes([_REST + len(word) - 1]) + word
+    left, right = word.lstrip(b"\0"), word.rstrip(b"\0")
+    if len(left) < _WORD and len(left) <= len(right):
+        return bytes([_LEADING + len(left)]) + left
+    return bytes([_TRAILING + len(right) - 1]) + right
+
+
+def _unpack_word(part: bytes) -> str:
+    digits = part[1:].hex()
+    if part[0] < _TRAILING:
+        return digits.rjust(_DIGITS, "0")
+    return digits.ljust(_DIGITS, "0") if part[0] < _REST else digits
+
 
 # Bits of a row's key below the block's number, which hold the log's index in the block.
 INDEX_BITS = 24

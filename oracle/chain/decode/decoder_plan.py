@@ -1,20 +1,180 @@
-"""How the logs of an event, and the calls of a function, are taken apart (log_parts.py).
+"""Decoding plans for the logs of an event and the calls of a function, and ABI data words.
 
-Taking a log apart checks the number of topics, the length and every unused bit.
+Decoding checks the number of topics, the length of the data and every unused bit.
 """
 
+import struct
 from binascii import unhexlify
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 from oracle.chain.decode.abi import AbiSignature, Parameter
-from oracle.chain.decode.abi_tails import MalformedError
+from oracle.chain.decode.abi_tails import (
+    WORD,
+    MalformedError,
+    Tail,
+    array_of,
+    hashes_at,
+    hex_at,
+    text_at,
+    words_of,
+)
 from oracle.chain.decode.abi_words import BITS, Layout, layout, word_reader
 from oracle.chain.decode.call_arguments import arguments_reader
-from oracle.chain.decode.data_words import DataReader, DataWords, is_plain
 from oracle.chain.decode.log_parts import Parts, TypedValue, in_a_row
 from oracle.domain.logs import Call, Log
+
+DataReader: TypeAlias = Callable[[bytes], Parts]
+
+# What fits a machine word is a number as soon as it is unpacked.
+_MACHINE_BITS = 64
+# A value that lies behind the fixed part has its offset there.
+_OFFSET = Layout("uint", _MACHINE_BITS)
+_LONG = 4096
+_PREFIX = 2
+
+# Looked up once, not at every log.
+_number = int.from_bytes
+
+
+def is_plain(kind: str) -> bool:
+    """Tell whether the one layout that compilers use can be checked; not for structs and rows."""
+    element = kind.removesuffix("[]")
+    return element in _TAILS or (layout(element) is not None and not element.endswith("]"))
+
+
+@dataclass(slots=True)
+class DataWords:
+    """The words that all logs of an event have, and what follows them.
+
+    `place` is where the next word stands among the parts. Each word has one code of `struct`:
+    that of its value, where it is wanted, and that of its offset, where it is one.
+    """
+
+    place: int
+    codes: str = ">"
+    offsets: str = ">"
+    size: int = 0
+    # Bits that must be zero, first word highest.
+    unused: int = 0
+    tails: list[Tail] = field(default_factory=list)
+    inputs: dict[str, TypedValue] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, parameters: Sequence[Parameter], wanted: Collection[str], place: int
+    ) -> "DataWords":
+        """Return the part of these inputs; its values stand from `place` on."""
+        made = cls(place)
+        for parameter in parameters:
+            made.add(parameter, is_wanted=parameter.name in wanted)
+        far = [parameter for parameter in parameters if layout(parameter.kind) is None]
+        made.inputs |= in_a_row(far, made.place)
+        return made
+
+    def add(self, parameter: Parameter, *, is_wanted: bool) -> None:
+        """Add a word, or an offset and what it points at."""
+        shape, is_far = layout(parameter.kind), False
+        if shape is None:
+            self.tails.append(_tail_reader(parameter.kind))
+            shape, is_far = _OFFSET, True
+        self.size += WORD
+        self.unused = self.unused << BITS | shape.unused
+        self.offsets += "24xQ" if is_far else "32x"
+        if is_far or not is_wanted:
+            self.codes += "32x"
+            return
+        code, self.inputs[parameter.name] = _word(parameter.kind, shape, self.place)
+        self.codes += code
+        self.place += 1
+
+    @property
+    def digits(self) -> int | None:
+        """How long the data is, in characters; None where that varies."""
+        return None if self.tails else _PREFIX + 2 * self.size
+
+    def reader(self) -> DataReader | None:
+        """Return what reads the data; None where nothing of it is wanted or to be checked."""
+        if self.tails:
+            return self._with_tails()
+        if not self.unused and not self.inputs:
+            return None
+        size, unused, unpack = self.size, self.unused, struct.Struct(self.codes).unpack
+
+        def read(raw: bytes) -> Parts:
+            if len(raw) != size:
+                raise MalformedError("length")
+            if unused and _number(raw, "big") & unused:
+                raise MalformedError("unused bits are set")
+            return unpack(raw)
+
+        return read
+
+    def _with_tails(self) -> DataReader:
+        size, unused, variable = self.size, self.unused, _variable_reader(self.size, self.tails)
+        unpack, offsets = (struct.Struct(each).unpack_from for each in (self.codes, self.offsets))
+
+        def read(raw: bytes) -> Parts:
+            if len(raw) < size:
+                raise MalformedError("length")
+            if _number(raw[:size], "big") & unused:
+                raise MalformedError("unused bits are set")
+            return unpack(raw) + variable(raw[size:], offsets(raw))
+
+        return read
+
+
+def _word(kind: str, shape: Layout, place: int) -> tuple[str, TypedValue]:
+    """Return the code that unpacks a word, and what reads its value at its place."""
+    size = shape.bits // 8
+    if shape.family in {"address", "bytes"}:
+        code = f"{WORD - size}x{size}s" if shape.family == "address" else f"{size}s{WORD - size}x"
+        return code, TypedValue(lambda parts: "0x" + parts[place].hex(), kind)
+    if shape.family == "int":
+        signed = word_reader(kind)
+        return f"{WORD}s", TypedValue(lambda parts: signed(parts[place]), kind)
+    if shape.bits > _MACHINE_BITS:
+        return f"{WORD}s", TypedValue(lambda parts: _number(parts[place], "big"), kind)
+    return "31x?" if shape.family == "bool" else "24xQ", TypedValue.at(place, kind)
+
+
+def _variable_reader(
+    size: int, readers: Sequence[Tail]
+) -> Callable[[bytes, tuple[int, ...]], Parts]:
+    """Return the reader of all that follows a fixed part of `size` bytes, by its offsets."""
+
+    def read(raw: bytes, offsets: tuple[int, ...]) -> Parts:
+        values, end = [], 0
+        for offset, reader in zip(offsets, readers, strict=True):
+            if offset != size + end:
+                raise MalformedError("an offset leaves a gap")
+            value, end = reader(raw, end)
+            values.append(value)
+        if end != len(raw):
+            raise MalformedError("length")
+        return tuple(values)
+
+    if hashes_at in readers:
+        return read
+    # The same few texts (models, GPU names) come again and again; hashes do not. Long ones are
+    # read anew: nobody shall fill our memory.
+    remembered = lru_cache(maxsize=1024)(read)
+    return lambda raw, offsets: (remembered if len(raw) < _LONG else read)(raw, offsets)
+
+
+def _tail_reader(kind: str) -> Tail:
+    if kind in _TAILS:
+        return _TAILS[kind]
+    element = kind.removesuffix("[]")
+    if element == kind or element.endswith("]"):
+        raise ValueError(f"no decoder for the type {kind}")
+    return words_of(word_reader(element)) if layout(element) else array_of(_tail_reader(element))
+
+
+_TAILS: dict[str, Tail] = {"string": text_at, "bytes": hex_at, "bytes32[]": hashes_at}
+
 
 LogTaker: TypeAlias = Callable[[Log], Parts]
 CallTaker: TypeAlias = Callable[[Call], Parts]

@@ -1,5 +1,7 @@
-"""`outbox list` and `outbox show`: what we want on chain, how far it has come, what to do."""
+"""`outbox list` and `outbox show`: intents, their transactions, and what to do about them."""
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Annotated
 
 import typer
@@ -7,21 +9,147 @@ import typer
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.outbox import outbox_actions, rebuild_command
 from oracle.cli.outbox.outbox_actions import CallArgument
-from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
-from oracle.queries.outbox.intent_view import intent_detail, intent_view, sent_of, task_of
-from oracle.queries.outbox.outbox_advice import after_pause
+from oracle.queries.outbox.intent_view import (
+    AttemptView,
+    IntentDetail,
+    JournalLine,
+    group_of,
+    intent_detail,
+    intent_view,
+    reason_of,
+    sent_of,
+    task_of,
+)
+from oracle.queries.outbox.outbox_advice import SentState, after_pause
 from oracle.queries.outbox.outbox_figures import CALL_KINDS
+from oracle.queries.text.human_numbers import span
 from oracle.queries.text.prefixes import call_named
+from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     REBUILT,
+    Attempt,
     Intent,
     IntentState,
 )
+
+_COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
+_TEXT = ("kind", "about", "state", "changed", "reason")
+_GWEI, _ETHER = 10**9, 10**18
+_TIMES_OF_DAY = ("created_at", "updated_at", "not_before", "deadline")
+# Listed below the rest, each in a line of its own.
+_NOT_SHOWN = ("attempts", "journal")
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
+# Digits of a task's key that tell it from its neighbours in a list.
+_SHORT = len("0x") + 8
+_NAME_WIDTH = 14
+_EVENT_WIDTH = len("superseded")
+_TIMES = {1: "once", 2: "twice"}
+_MOMENT = "%Y-%m-%d %H:%M:%S"
+
+
+def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
+    """Print a row for each; tasks by their first digits, reasons by their class.
+
+    `sent` counts sendings, of all the bytes signed for the nonce; `gwei` is what the newest of
+    them pay at most; `age` is since it was wanted, by `now` in unix seconds.
+    """
+    rows = [_cells(*one, now) for one in found]
+    if not rows:
+        typer.echo("the outbox has no such call")
+        return
+    print_table(_COLUMNS, rows, left=_TEXT)
+
+
+def show_intent(answer: IntentDetail) -> None:
+    """Print everything that is known of one."""
+    for name in type(answer).model_fields:
+        value = getattr(answer, name)
+        # A task is named by a line of its own.
+        is_said = name in _NOT_SHOWN or (name == "about" and answer.task is not None)
+        if value is not None and not is_said:
+            spoken = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
+            typer.echo(f"{spoken:<{_NAME_WIDTH}}{_said(name, value)}")
+    for attempt in answer.attempts:
+        typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_told(attempt)}")
+    for _, alike in groupby(answer.journal, key=lambda one: (one.event, one.detail, one.actor)):
+        typer.echo(_lived(list(alike)))
+
+
+def _said(name: str, value: object) -> str:
+    """Say times, amounts and ages as people do; --json has them as they are."""
+    if name in _TIMES_OF_DAY:
+        return f"{in_utc(int(str(value)), _MOMENT)} UTC"
+    if name == "max_cost_wei":
+        return f"{int(str(value)) / _ETHER:.9f} ether"
+    return span(int(str(value))) if name == "age_seconds" else str(value)
+
+
+def _lived(alike: Sequence[JournalLine]) -> str:
+    """Write entries that say the same, one after the other, as one line."""
+    first, last = alike[0], alike[-1]
+    by = "" if first.actor is None else f"by {first.actor}"
+    detail = " ".join(part for part in (first.detail, by) if part)
+    times = _TIMES.get(len(alike), f"{len(alike)} times")
+    again = "" if len(alike) == 1 else f" ({times}, until {in_utc(last.at, _MOMENT)})"
+    said = f"{first.event:<{_EVENT_WIDTH}} {detail}".rstrip()
+    return f"{in_utc(first.at, _MOMENT)}  {said}{again}"
+
+
+def _told(attempt: AttemptView) -> str:
+    """Say what was signed, what it pays, how often it was sent and what was answered last."""
+    times = _TIMES.get(attempt.sends, f"{attempt.sends} times")
+    sent = f"sent {times}" if attempt.sends else "not sent"
+    since = "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
+    error = attempt.last_error_text or attempt.last_error
+    pays = f"up to {attempt.max_fee_wei / _GWEI:g} gwei, tip {attempt.tip_wei / _GWEI:g}"
+    answered = "" if error is None else f"; answered last: {error}"
+    return f"{attempt.hash}, {sent}{since} ({attempt.why}; {pays}{answered})"
+
+
+def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:
+    newest = sent.attempts[-1] if sent.attempts else None
+    return [
+        str(intent.id),
+        intent.request.kind.replace("_", " "),
+        _about(intent),
+        intent.state.value,
+        "" if intent.nonce is None else str(intent.nonce),
+        "" if newest is None else str(sum(one.sends for one in sent.attempts)),
+        "" if newest is None else f"{newest.signed.max_fee_wei / _GWEI:.3g}",
+        _age(now - intent.created_at),
+        in_utc(intent.updated_at, "%m-%d %H:%M:%S"),
+        _why(intent, newest),
+    ]
+
+
+def _why(intent: Intent, newest: Attempt | None) -> str:
+    """Say in a word why it waits or ended; of what is sent, what endpoints said of it last."""
+    if intent.state is IntentState.LIVE and newest is not None:
+        return newest.last_error_class or ""
+    return "" if reason_of(intent) is None else intent.error_class or reason_of(intent) or ""
+
+
+def _age(seconds: int) -> str:
+    for uow, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size} {uow}"
+    return f"{max(0, seconds)} s"
+
+
+def _about(intent: Intent) -> str:
+    """Say what is started and the block that drew it, or a round and what of it."""
+    request, started = intent.request, task_of(intent) or group_of(intent)
+    if started is not None:
+        seed = "" if request.as_of_block is None else f", block {request.as_of_block}"
+        return f"{started[:_SHORT]}…{seed}"
+    around = "" if request.round is None else f"round {request.round}"
+    return ", ".join(part for part in (around, request.subject) if part)
+
 
 outbox = typer.Typer(no_args_is_help=True)
 _KINDS = ", ".join((*CALL_KINDS, REBUILT))

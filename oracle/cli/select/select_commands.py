@@ -2,13 +2,13 @@
 
 import re
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated
 
 import typer
 
 from oracle.cli.event_files import lines_of
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
-from oracle.cli.select.draw_check_tables import show_check
 from oracle.cli.select.select_tables import show_selection
 from oracle.cli.system_options import (
     AtOption,
@@ -26,7 +26,12 @@ from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.events.network_events import TaskCreated
 from oracle.errors import InputError
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
-from oracle.queries.selection.draw_check_models import draw_check_answer
+from oracle.queries.selection.draw_check_models import (
+    AllDrawsAnswer,
+    DrawCheckAnswer,
+    DrawMadeAgain,
+    draw_check_answer,
+)
 from oracle.queries.selection.network_snapshot import NetworkSnapshot, SnapshotQuery
 from oracle.queries.selection.node_selection import (
     DrawTickets,
@@ -37,7 +42,67 @@ from oracle.queries.selection.node_selection import (
 from oracle.queries.selection.selection_models import SelectionResult, node_selection
 from oracle.queries.selection.task_models import snapshot_time
 from oracle.queries.text.prefixes import task_named
-from oracle.queries.text.text_tables import foreign
+from oracle.queries.text.status_text import shown_time
+from oracle.queries.text.text_tables import WIDTH, foreign, print_table
+
+# Of each draw, on a terminal; --json has them all.
+_MOST_ROWS = 20
+
+
+def show_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
+    """Print every draw that the chain asks for, the verdict, and why; of all tasks who differs."""
+    if isinstance(check, AllDrawsAnswer):
+        _show_all(check)
+        return
+    typer.echo(f"task {check.task}")
+    typer.echo(f"as of block {check.as_of.block}, {shown_time(check.as_of.time)}")
+    for draw in check.draws:
+        typer.echo("")
+        _show_drawing(draw)
+    typer.echo("")
+    if check.started_by is None:
+        typer.echo("started by nobody")
+    else:
+        typer.echo(f"started by {check.started_by} in block {check.started_block}")
+    for recorded in check.recorded:
+        voided = recorded.voided_block
+        over = "stands" if voided is None else f"over at block {voided}"
+        typer.echo(f"recorded   {recorded.node} by block {recorded.seed_block}, {over}")
+    typer.echo(fill(f"{check.verdict.value.replace('_', ' ')}: {check.why}", WIDTH))
+
+
+def _show_drawing(draw: DrawMadeAgain) -> None:
+    typer.echo(f"seed block {draw.seed_block}, hash {draw.seed_hash}")
+    typer.echo(f"seed       {draw.seed}")
+    if draw.card is not None:
+        typer.echo(f"card       {draw.card}")
+    typer.echo(f"x          {draw.x} of {draw.sum}")
+    typer.echo(f"drawn      {draw.node}")
+    typer.echo("")
+    rows = [(candidate.node, str(candidate.weight)) for candidate in draw.candidates]
+    print_table(("node", "weight"), rows[:_MOST_ROWS])
+    if len(rows) > _MOST_ROWS:
+        typer.echo(f"… and {len(rows) - _MOST_ROWS} more; --json has them all")
+
+
+def _show_all(check: AllDrawsAnswer) -> None:
+    blocks = f"blocks {check.start_block + 1} to {check.as_of.block}"
+    typer.echo(f"{blocks}, {shown_time(check.as_of.time)}")
+    if not check.started:
+        typer.echo("not dispatched: no task started in them")
+        return
+    typer.echo(f"started    {check.started} tasks, {check.agree} of them on the node drawn")
+    for start in check.differ[:_MOST_ROWS]:
+        typer.echo(f"differs    {start.task} in block {start.started_block}")
+        typer.echo(f"           started by {start.started_by or 'several nodes'}")
+        typer.echo(f"           drawn was  {start.drawn or 'nobody'}")
+    if len(check.differ) > _MOST_ROWS:
+        typer.echo(f"… and {len(check.differ) - _MOST_ROWS} more; --json has them all")
+    if check.differ:
+        typer.echo("differs: the tasks named above went elsewhere")
+    else:
+        typer.echo("agrees: every task went to the node drawn for it")
+
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
 # Every task that was started by a draw, in one pass.

@@ -8,9 +8,9 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -39,7 +39,6 @@ from oracle.daemon.config.notify_section import (
 from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
 from oracle.daemon.config.redaction import is_secret_in, secret_parts, secret_values
-from oracle.daemon.config.rules_section import RulesSection, faults_in_rules
 from oracle.daemon.config.sections import (
     Database,
     LimitsSection,
@@ -52,7 +51,39 @@ from oracle.daemon.config.sections import (
 from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
 from oracle.signing.keystore import refuse_readable_by_others
+from oracle.systems.registry import rule_set, rule_sets
+from oracle.systems.rule_overrides import changes_of
 from oracle.telemetry.safe_text import hide
+
+
+class RulesSection(Section):
+    # `seed`, `relay`, `crynux-docs`, or `legacy`, which needs numbers of your own. Part of the
+    # rules hash.
+    set: str = "seed"
+    # When a group is scored, where it differs from the set: `validated` or `terminal`. Part
+    # of the rules hash.
+    close: Literal["validated", "terminal"] | None = None
+    # Other rules that differ from the set's, by their names: `{ tau_seconds = 900, penalty =
+    # "0.5" }`; `rules show` lists them. Part of the rules hash.
+    change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """Everything that differs from the rule set."""
+        return self.change if self.close is None else {**self.change, "close": self.close}
+
+
+def faults_in_rules(scoring: RulesSection) -> list[str]:
+    """Return what cannot be: no such set, or numbers that it refuses."""
+    if scoring.close is not None and "close" in scoring.change:
+        return ["rules.close and rules.change.close: give one of them"]
+    try:
+        rule_set(scoring.set, scoring.changes)
+    except ValueError as error:
+        key = "change" if scoring.set in rule_sets() else "set"
+        return [f"rules.{key}: {error}"]
+    return []
+
 
 _SQLITE = "sqlite:///"
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"

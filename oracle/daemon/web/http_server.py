@@ -9,24 +9,105 @@ import asyncio
 import logging
 import ssl
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from socket import IPPROTO_TCP, TCP_NODELAY, socket
 from typing import Any
 
 import structlog
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from oracle.daemon.web.acceptor import MOST_HEAD_BYTES, Acceptor, PendingConnection
 from oracle.daemon.web.connection_table import ConnectionTable
-from oracle.daemon.web.head_requests import STREAM_PATHS, HeadRequests
 from oracle.daemon.web.listener import Listener, ListenerLimits
+from oracle.daemon.web.rate_limit import ClientBuckets, network_of
 from oracle.daemon.web.refusals import Refusals
-from oracle.daemon.web.request_limits import RequestLimits
 from oracle.telemetry.logging_setup import is_power_of_two
+
+_TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
+# Whoever is refused is not listened to any further.
+_CLOSE = {"connection": "close"}
+# Of a length that is read at all.
+_MOST_DIGITS = 12
+# So many seconds' worth of requests may come at once.
+_SECONDS_AT_ONCE = 5
+# Who watches the daemon hears that it lives, whoever else asks from behind the same address.
+_ALWAYS = frozenset({"/livez"})
+
+
+class RequestLimits:
+    """An ASGI application in front of another: so many requests a second, of so many bytes."""
+
+    def __init__(
+        self,
+        web: ASGIApp,
+        limits: ListenerLimits,
+        refusals: Refusals,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._web = web
+        self._refusals = refusals
+        self._body_bytes = limits.body_bytes
+        per_second = limits.requests_per_second
+        at_once = max(1, round(_SECONDS_AT_ONCE * per_second))
+        self._buckets = ClientBuckets(per_second, at_once, clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 400, 429 or 413, or let the application answer."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._web)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers = Headers(scope=scope)
+        if "upgrade" in headers and headers.get("content-length", "0") != "0":
+            # The parser takes the body for another protocol's: half a request would be answered.
+            words = "there is nothing to upgrade to: send plain HTTP/1.1, without Upgrade"
+            return JSONResponse({"error": words}, _NO_UPGRADE, _CLOSE)
+        if not self._has_body(headers):
+            most = self._body_bytes
+            words = f"at most {most} bytes, told first" if most else "nothing is taken in here"
+            return JSONResponse({"error": words}, _TOO_LARGE, _CLOSE)
+        # A proxy on this machine says for whom it asks; see docs/how-to/run-several-reporters.md.
+        client = scope.get("client")
+        address = "" if client is None else client[0]
+        if scope["path"] in _ALWAYS or self._buckets.try_acquire(address):
+            return None
+        self._refusals.note("rate", network_of(address))
+        return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
+
+    def _has_body(self, headers: Headers) -> bool:
+        """Tell whether as much may come as is announced; what is announced is not exceeded."""
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
+            return False
+        return len(length) <= _MOST_DIGITS and int(length) <= self._body_bytes
+
+
+# Their answers have no end, so HEAD must not start one.
+STREAM_PATHS = frozenset({"/v1/events"})
+
+
+class HeadRequests:
+    """An ASGI application in front of another."""
+
+    def __init__(self, web: ASGIApp) -> None:
+        self._web = web
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, HEAD as GET."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._web(scope, receive, send)
+        elif scope["path"] in STREAM_PATHS:
+            await Response(media_type="text/event-stream")(scope, receive, send)
+        else:
+            await self._web({**scope, "method": "GET"}, receive, send)
+
 
 _STOP_SECONDS = 1
 _TLS_GOODBYE_SECONDS = 1.0

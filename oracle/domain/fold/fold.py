@@ -11,7 +11,6 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold import (
-    cancelling,
     group_validation,
     node_lifecycle,
     task_endings,
@@ -58,7 +57,7 @@ HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.TaskInvalidated: task_endings.apply_task_ended,
     said.TaskAborted: task_endings.apply_task_ended,
     said.TaskTimedOut: task_endings.apply_task_ended,
-    said.TaskCancelled: cancelling.apply_task_cancelled,
+    said.TaskCancelled: task_lifecycle.apply_task_cancelled,
     said.GroupValidated: group_validation.apply_group_validated,
 }
 

@@ -11,7 +11,6 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership, Node
 from oracle.errors import InputError
-from oracle.queries.selection.asked_downloads import downloads_in
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_models import (
     QueueAnswer,
@@ -27,6 +26,7 @@ from oracle.queries.selection.task_models import requirements_of, snapshot_time
 from oracle.systems.assignment import AssignmentPlan, queue_of
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
+from oracle.systems.crynux.predownload import OPEN, requests_of
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import (
     Out,
@@ -43,6 +43,36 @@ from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput, SelectionPolicy
 from oracle.systems.waiting import capacity_for, group_of
 from oracle.systems.waiting_line import InLine, drop_with, line_of, tasks_by_group
+
+PLANNED = "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDownload:
+    """A request that is not answered yet; `state` is `planned` or `open`.
+
+    `until`: when it is over if nobody answers, unix seconds; None while it is not on chain.
+    """
+
+    node: Address
+    model: str
+    state: str
+    until: int | None
+
+
+def downloads_in(snapshot: NetworkSnapshot) -> list[AskedDownload]:
+    """Return what is planned, then what is open, each by node and model."""
+    planned = [
+        AskedDownload(each.node, each.model, PLANNED, None)
+        for each in sorted(snapshot.planned, key=lambda each: (each.node, each.model))
+    ]
+    return planned + [
+        AskedDownload(address, one.request.model, one.state, one.request.until)
+        for address, node in sorted(snapshot.nodes.items())
+        for one in requests_of(node, snapshot.time)
+        if one.state == OPEN
+    ]
+
 
 # Why an entry is not taken by a node that has the card for it.
 LESS_VALUABLE = "less_valuable"

@@ -1,11 +1,13 @@
-"""One endpoint: the client that asks it, and everything that is remembered of it.
+"""One endpoint: its client, and its status (backoff, quarantine, proof of its chain).
 
-Indexer, transaction manager and queries share it, so that none asks in vain what another one has
-found out already.
+Indexer, transaction manager and queries share it, so that none repeats a request that failed for
+another one.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from typing_extensions import override
 
@@ -13,13 +15,199 @@ from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.capabilities import DAY, HOUR, TAGS, Capabilities, CapabilityStore
 from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in_chain
-from oracle.rpc.endpoints.endpoint_status import EndpointStatus
 from oracle.rpc.endpoints.health import Health
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.providers import provider_of
 from oracle.rpc.headers import checked, header_answers
 from oracle.rpc.responses import FullHeaderResponse
-from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
+
+# After a failure others are asked first for so long; doubling from one to the other, in seconds.
+_FIRST_BACKOFF = 1.0
+_LONGEST_BACKOFF = 60.0
+# It must have been good for so long before it is preferred again
+# (docs/explanation/endpoints.md#status).
+GOOD_SECONDS = 60.0
+# One that is too slow again and again is left out for up to so long.
+_LONGEST_SLOW_SECONDS = 480.0
+# It is asked whether it is back: doubling from one to the other.
+_FIRST_ASK = 10.0
+_LONGEST_ASK = 30.0
+# How long a proof of its chain lasts, and a quarantine until the endpoint is looked at again.
+PROOF_SECONDS = 3600.0
+QUARANTINE_SECONDS = 300.0
+# Where nobody else is left, it is looked at so soon.
+LAST_QUARANTINE_SECONDS = 5.0
+# A key that was refused so often will not be taken next time.
+_REFUSALS = 3
+
+
+@dataclass(slots=True)
+class EndpointStatus:
+    """Times are seconds of any clock; the reason of a quarantine is a sentence."""
+
+    backoff_until: float = 0.0
+    failures: int = 0
+    refusals: int = 0
+    # Of failures in a row, for people: the last one in words; when the first and the last were.
+    trouble: str = ""
+    failing_since: float = 0.0
+    failed_at: float = 0.0
+    # When its chain was last seen to be ours; and whether it ever was.
+    proven_at: float = -math.inf
+    was_proven: bool = False
+    quarantined: str | None = None
+    # Whether it is for showing another chain than ours.
+    is_foreign: bool = False
+    # Nothing that it shows by itself ends the quarantine: it was proven wrong.
+    until_readmitted: bool = False
+    look_again_at: float = 0.0
+    # What it must show, besides the usual, to be released.
+    release: Checkpoint | None = None
+    # Until when others are preferred; and when to ask whether it is back, None: it said so.
+    ailing_until: float = 0.0
+    ask_at: float | None = None
+    # Until when others are preferred because they are faster, and how often in a row.
+    slow_until: float = 0.0
+    relapses: int = 0
+    _asked: int = 0
+
+    def is_well(self, now: float) -> bool:
+        """Tell whether it stands where the settings put it."""
+        is_trusted = self.ask_at is None and now >= max(self.ailing_until, self.slow_until)
+        return self.quarantined is None and is_trusted
+
+    def in_a_word(self, now: float) -> str:
+        """Return how it is: well, passed over for others, failing or quarantined, and why."""
+        if self.quarantined is not None:
+            return f"quarantined: {self.quarantined}"
+        if self.failures:
+            # Who asked us to wait keeps its place, and is not well all the same.
+            since, asked = now - self.failing_since, now - self.failed_at
+            return f"failing for {since:.0f} s: {self.trouble}; asked last {asked:.0f} s ago"
+        return "ok" if self.is_well(now) else "deprioritised"
+
+    def is_backing_off(self, now: float) -> bool:
+        """Tell whether others are asked first because it has just failed."""
+        return now < self.backoff_until
+
+    def is_proven(self, now: float) -> bool:
+        """Tell whether its chain was seen to be ours, lately and since its last failure."""
+        return now - self.proven_at < PROOF_SECONDS
+
+    def wants_asking(self, now: float) -> bool:
+        """Tell whether to ask it if it is back."""
+        return self.quarantined is None and self.ask_at is not None and now >= self.ask_at
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is passed over because another endpoint has shown a higher block."""
+        return self.failures > 0 and self.trouble.startswith(f"{ErrorKind.BEHIND}:")
+
+    @property
+    def is_of_another_chain(self) -> bool:
+        """Whether it is quarantined, and never was seen to be on our chain."""
+        is_out = self.quarantined is not None and not self.until_readmitted
+        return is_out and not self.was_proven
+
+    def prove(self, now: float) -> None:
+        """Note that its chain is ours."""
+        self.proven_at, self.was_proven = now, True
+
+    def unprove(self) -> None:
+        """Have its chain looked at before it is used again."""
+        self.proven_at = -math.inf
+
+    def quarantine(
+        self, reason: str, now: float, release: Checkpoint | None, *, is_foreign: bool = False
+    ) -> None:
+        """Shut it out; who was proven wrong is out for that. `is_foreign`: for its chain."""
+        if self.until_readmitted:
+            return
+        self.quarantined, self.release, self.is_foreign = reason, release, is_foreign
+        self.unprove()
+        self.look_later(now)
+
+    def convict(self, reason: str) -> None:
+        """Shut it out until an operator readmits it: it was proven wrong."""
+        self.quarantined, self.until_readmitted = reason, True
+        self.is_foreign = False
+        self.unprove()
+
+    def readmit(self, now: float) -> None:
+        """Let it in again after that, as one that its chain is not known of."""
+        self.until_readmitted = False
+        self.release_now(now)
+        self.unprove()
+
+    def look_later(self, now: float) -> None:
+        """Look at it again in a while."""
+        self.look_again_at = now + QUARANTINE_SECONDS
+
+    def is_to_be_released(self, now: float, *, is_last: bool = False) -> bool:
+        """Tell whether to look at it again; `is_last`: no endpoint is left to be asked."""
+        may_pass = self.quarantined is not None and not self.until_readmitted
+        sooner = QUARANTINE_SECONDS - LAST_QUARANTINE_SECONDS if is_last else 0.0
+        return may_pass and now >= self.look_again_at - sooner
+
+    def release_now(self, now: float) -> None:
+        """Let it in again, behind the others at first."""
+        self.quarantined, self.release, self.refusals = None, None, 0
+        self.is_foreign = False
+        self.prove(now)
+        self.mark_degraded(now)
+        self.mark_recovered()
+
+    def record_failure(self, error: RpcError, now: float) -> bool:
+        """Note how work ended; tell whether it must be quarantined."""
+        if error.kind in BLAMELESS:
+            return False
+        if not self.failures:
+            self.failing_since = now
+        self.failures += 1
+        self.trouble, self.failed_at = f"{error.kind}: {error.words}", now
+        self.proven_at = -math.inf
+        if error.kind is ErrorKind.THROTTLED:
+            # Its bucket knows for how long; it is not worse than others afterwards.
+            return False
+        rest = min(_FIRST_BACKOFF * 2 ** min(self.failures - 1, 10), _LONGEST_BACKOFF)
+        self.backoff_until = now + (rest if error.retry_after is None else error.retry_after)
+        self.mark_degraded(now)
+        self.refusals += error.kind is ErrorKind.REFUSED
+        return self.refusals >= _REFUSALS
+
+    def worked(self) -> None:
+        """Note that work was done."""
+        self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
+
+    def mark_degraded(self, now: float) -> None:
+        """Let others be preferred until it has been good for a while."""
+        self.ailing_until = now + GOOD_SECONDS
+        self.ask_later(now)
+
+    def ask_later(self, now: float) -> None:
+        """Ask it in a while whether it is back."""
+        self.ask_at = now + min(_FIRST_ASK * 2 ** min(self._asked, 10), _LONGEST_ASK)
+        self._asked += 1
+
+    def was_slow(self, now: float) -> None:
+        """Let others be preferred, each time for longer; then its next work is measured."""
+        if now - self.slow_until > _LONGEST_SLOW_SECONDS:
+            self.relapses = 0
+        slow = min(GOOD_SECONDS * 2 ** min(self.relapses, 10), _LONGEST_SLOW_SECONDS)
+        self.slow_until = now + slow
+        self.relapses += 1
+
+    def mark_recovered(self) -> None:
+        """Note that it answers again; how long it must be good runs on."""
+        self.ask_at, self._asked = None, 0
+        self.failures, self.backoff_until = 0, 0.0
+
+    def acquit(self) -> None:
+        """Take back what was held against it: it was no worse than the others."""
+        self.mark_recovered()
+        self.ailing_until = 0.0
+
 
 # A turn looks many times how far an endpoint has come; one that stands still, or another node
 # behind its address, is seen in the next one.

@@ -1,19 +1,20 @@
-"""How one endpoint is: by method its breaker and its speed, and how much it bears.
+"""Health of one endpoint: circuit breaker and latency by method, retry budget, learned limits.
 
-Hears of every question to the endpoint; refuses those that are known to be in vain.
+Every request to the endpoint is recorded here, and requests that are known to fail are refused.
 See docs/explanation/endpoints.md#health.
 """
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import IntEnum
+from threading import Lock
 from typing import Any, TypeVar
 
 from oracle.rpc.endpoints.backoff import Backoff
-from oracle.rpc.endpoints.circuit_breaker import CircuitBreaker, State
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
-from oracle.rpc.endpoints.retry_budget import RetryBudget
 from oracle.rpc.rpc_errors import (
     BLAMELESS,
     CallRefusedError,
@@ -22,6 +23,124 @@ from oracle.rpc.rpc_errors import (
     RpcTimeoutError,
 )
 from oracle.telemetry import rpc_metrics as metrics
+
+# Pauses before the second, third and fourth try, in seconds.
+PAUSES = (0.05, 0.2, 0.5)
+# What may pass by itself at once; an answer that was cut off may also be too long.
+_TRIES = {
+    ErrorKind.UNREACHABLE: 3,
+    ErrorKind.INVALID: 3,
+    ErrorKind.THROTTLED: 3,
+    ErrorKind.NOT_THERE: 2,
+    ErrorKind.CUT: 1,
+}
+# Each failure costs one, each answer gives one back; above half of it questions are asked again.
+_MOST = 10
+# What took longer to fail is not worth another try of the same, in seconds.
+_QUICK_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class RetryBudget:
+    """Of one endpoint; may be used by several threads at once."""
+
+    _left: int = _MOST
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def succeeded(self) -> None:
+        """Note an answer."""
+        with self._lock:
+            self._left = min(_MOST, self._left + 1)
+
+    def pause(self, error: RpcError, tries: int, took: float) -> float | None:
+        """Note a failure after so many tries again, which took so many seconds.
+
+        Returns after how many seconds to ask the same once more; None: not at once.
+        """
+        with self._lock:
+            self._left = max(0, self._left - (error.kind not in BLAMELESS))
+            is_often = self._left > _MOST // 2
+        if not is_often or took > _QUICK_SECONDS or tries >= _TRIES.get(error.kind, 0):
+            return None
+        return PAUSES[tries]
+
+
+# Failures in a row that open it, or a share of the last ones.
+_IN_A_ROW = 5
+_LAST = 20
+_SHARE = 0.3
+# Until it is tried again: doubling from one to the other, in seconds.
+FIRST_WAIT = 10.0
+LONGEST_WAIT = 300.0
+# A trial that is not heard of for so long is over.
+_TRIAL_SECONDS = 60.0
+
+
+class State(IntEnum):
+    """How far it lets questions through; the number is what the metric shows."""
+
+    CLOSED = 0
+    ON_TRIAL = 1
+    OPEN = 2
+
+
+@dataclass(slots=True)
+class CircuitBreaker:
+    """Counts successes and failures; times are seconds of any clock."""
+
+    _ended: deque[bool] = field(default_factory=lambda: deque(maxlen=_LAST))
+    _in_a_row: int = 0
+    _wait: float = FIRST_WAIT
+    # When it may be tried; None: closed.
+    _opens_at: float | None = None
+    _trial_until: float = 0.0
+    _failed_at: float = 0.0
+
+    def state(self, now: float) -> State:
+        """Return how far it lets questions through now."""
+        if self._opens_at is None:
+            return State.CLOSED
+        is_free = now >= self._opens_at and now >= self._trial_until
+        return State.ON_TRIAL if is_free else State.OPEN
+
+    def try_acquire(self, now: float) -> bool:
+        """Tell whether to ask now; on trial only one question at a time passes."""
+        state = self.state(now)
+        if state is State.ON_TRIAL:
+            self._trial_until = now + _TRIAL_SECONDS
+        return state is not State.OPEN
+
+    def succeeded(self) -> None:
+        """Note an answer; one that was a trial closes the breaker."""
+        self._in_a_row = 0
+        if self._opens_at is not None:
+            self._ended.clear()
+            self._opens_at, self._wait, self._trial_until = None, FIRST_WAIT, 0.0
+        self._ended.append(True)
+
+    def failed(self, now: float) -> None:
+        """Note a failure; a trial that fails doubles the wait."""
+        self._failed_at = now
+        self._in_a_row += 1
+        self._ended.append(False)
+        if self._opens_at is not None:
+            self._wait = min(LONGEST_WAIT, 2 * self._wait)
+        elif self._in_a_row < _IN_A_ROW and not self._is_error_rate_high():
+            return
+        self._opens_at, self._trial_until = now + self._wait, 0.0
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Let a question pass so long after the last failure: there is news, or nobody else."""
+        if self._opens_at is not None:
+            self._opens_at = min(self._opens_at, self._failed_at + seconds)
+
+    def failing_share(self) -> float:
+        """Return the share of failures among the last questions, 0 to 1."""
+        return self._ended.count(False) / len(self._ended) if self._ended else 0.0
+
+    def _is_error_rate_high(self) -> bool:
+        return len(self._ended) == _LAST and self.failing_share() > _SHARE
+
 
 T = TypeVar("T")
 

@@ -1,15 +1,194 @@
-"""The outbox: what we want on chain, and how far it has come.
+"""The outbox repository: sending accounts, their next nonces, and their intents and slots."""
 
-See docs/explanation/transactions.md.
-"""
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    bindparam,
+    exists,
+    insert,
+    select,
+    update,
+)
 
-from oracle.store.outbox.accounts import AccountRepository, NonceGaps
+from oracle.domain.ids import Address
+from oracle.errors import FatalError
 from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
+from oracle.store.outbox.nonce_queries import of_account
 from oracle.store.outbox.nonce_slots import NonceSlots
 from oracle.store.outbox.outbox_stats import OutboxStats
+from oracle.store.outbox.records import (
+    Account,
+    JournalSubject,
+    NonceState,
+    Pause,
+    PauseKind,
+    Stamp,
+)
+from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_nonce
+
+
+class AccountRepository:
+    """The table pub_account, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def next_nonce(self, account: Account) -> int | None:
+        """Return the nonce that the next intent takes; None: the account is not enrolled."""
+        chosen = select(pub_account.c.next_nonce).where(_is(account))
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+    def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+        """Begin to count an account's nonces from what the chain says."""
+        self._connection.execute(
+            insert(pub_account).values(
+                chain_id=account.chain_id,
+                address=account.address,
+                next_nonce=next_nonce,
+                paused=False,
+            )
+        )
+        self._journal.write("enrolled", stamp, JournalSubject(nonce=next_nonce), account.address)
+
+    def take_nonce(self, account: Account) -> int:
+        """Take the next nonce; it belongs to whoever writes its slot in this transaction.
+
+        Raises:
+            FatalError: the account is not enrolled.
+        """
+        taken = (
+            update(pub_account)
+            .where(_is(account))
+            .values(next_nonce=pub_account.c.next_nonce + 1)
+            .returning(pub_account.c.next_nonce)
+        )
+        after = self._connection.execute(taken).scalar_one_or_none()
+        if after is None:
+            raise FatalError(f"{account.address} is not enrolled as a sender")
+        return int(after) - 1
+
+    def rebuild(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+        """Count on from where the chain is: enroll the account, or raise its next nonce.
+
+        It is never lowered: a nonce that was given out once is not given out again.
+        """
+        known = self.next_nonce(account)
+        if known is None:
+            self.enroll(account, next_nonce, stamp)
+        elif next_nonce > known:
+            self._connection.execute(
+                update(pub_account).where(_is(account)).values(next_nonce=next_nonce)
+            )
+        detail = f"{account.address} from {known} to {next_nonce}"
+        self._journal.write("rebuilt", stamp, JournalSubject(nonce=next_nonce), detail)
+
+    def paused_because(self, account: Account) -> Pause | None:
+        """Return why the account opens no new nonce; None: it does."""
+        asked = {"chain": account.chain_id, "account": account.address}
+        row = self._connection.execute(_PAUSED, asked).one_or_none()
+        return None if row is None else _pause(row)
+
+    def paused(self) -> dict[Account, Pause]:
+        """Return every account that is paused, and why."""
+        chosen = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
+        return {
+            Account(row.chain_id, Address(row.address)): _pause(row)
+            for row in self._connection.execute(chosen)
+        }
+
+    def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
+        """Open no new nonce; what is open is watched as before.
+
+        `funds` ends when the balance suffices, `signer` when one that refused signs again, every
+        other kind when a human says so.
+        """
+        self._connection.execute(
+            update(pub_account)
+            .where(_is(account))
+            .values(paused=True, pause_class=kind.value, pause_reason=reason)
+        )
+        self._journal.write("paused", stamp, JournalSubject(), f"{kind.value}: {reason}")
+
+    def resume(self, account: Account, stamp: Stamp) -> None:
+        """Let a paused account go on."""
+        self._connection.execute(
+            update(pub_account)
+            .where(_is(account))
+            .values(paused=False, pause_class=None, pause_reason=None)
+        )
+        self._journal.write("resumed", stamp, JournalSubject(), account.address)
+
+
+# Made once: every tick asks it many times.
+_PAUSED = select(pub_account).where(
+    pub_account.c.chain_id == bindparam("chain"),
+    pub_account.c.address == bindparam("account"),
+    pub_account.c.paused,
+)
+
+
+def _is(account: Account) -> ColumnElement[bool]:
+    return and_(
+        pub_account.c.chain_id == account.chain_id, pub_account.c.address == account.address
+    )
+
+
+def _pause(row: Row[Any]) -> Pause:
+    return Pause(PauseKind(row.pause_class or PauseKind.OPERATOR), row.pause_reason or "")
+
+
+class NonceGaps:
+    """Slots that are over without a block, inside one transaction."""
+
+    def __init__(self, connection: Connection, journal: Journal) -> None:
+        self._connection = connection
+        self._journal = journal
+
+    def of(self, account: Account, from_nonce: int) -> list[int]:
+        """Return the rebuilt nonces from this one on that are in no block we know of.
+
+        Whoever asks gives the number of transactions that the chain and its pools have: from
+        there on nobody has them.
+        """
+        chosen = (
+            select(pub_nonce.c.nonce)
+            .where(_unseen(account), pub_nonce.c.nonce >= from_nonce)
+            .order_by(pub_nonce.c.nonce)
+        )
+        return [nonce for (nonce,) in self._connection.execute(chosen)]
+
+    def reopen(self, account: Account, nonce: int, stamp: Stamp) -> None:
+        """Make a nonce vacant: the next call of the account takes it.
+
+        Raises:
+            FatalError: it was not rebuilt, or is in a block, or something was signed for it.
+        """
+        opened = (
+            update(pub_nonce)
+            .where(_unseen(account), pub_nonce.c.nonce == nonce)
+            .values(state=NonceState.OPEN.value, opened_at=stamp.at, finalised_at=None)
+            .returning(pub_nonce.c.intent_id)
+        )
+        intent_id = self._connection.execute(opened).scalar_one_or_none()
+        if intent_id is None:
+            raise FatalError(f"outbox nonce {nonce} is no rebuilt one that waits for a block")
+        self._journal.write("reopened", stamp, JournalSubject(int(intent_id), nonce))
+
+
+def _unseen(account: Account) -> ColumnElement[bool]:
+    signed = exists().where(
+        pub_attempt.c.chain_id == pub_nonce.c.chain_id,
+        pub_attempt.c.sender == pub_nonce.c.sender,
+        pub_attempt.c.nonce == pub_nonce.c.nonce,
+    )
+    is_over = pub_nonce.c.state == NonceState.FINAL.value
+    return of_account(account) & is_over & pub_nonce.c.block_number.is_(None) & ~signed
 
 
 class Outbox:

@@ -4,14 +4,176 @@ It has no key: only bytes that are in the outbox can leave.
 See docs/reference/rpc-requirements.md#send-errors.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from oracle.rpc.broadcast import BroadcastAnswer
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.telemetry.txmgr_metrics import BROADCASTS
-from oracle.txmgr.client.send_errors import SendOutcome, answer_of
+
+
+class SendOutcome(StrEnum):
+    """What an endpoint made of the bytes. Whatever it says, the hash is watched."""
+
+    SENT = "sent"
+    ALREADY = "already"  # known to the pool: as good as sent
+    NONCE_TOO_LOW = "nonce_too_low"  # one of our hashes, or a foreign one, has been mined
+    NONCE_TOO_HIGH = "nonce_too_high"
+    UNDERPRICED_REPLACEMENT = "underpriced_replacement"  # the attempt before it stands
+    UNDERPRICED = "underpriced"
+    FUNDS = "funds"
+    CAP = "cap"  # the endpoint's own cap on fees
+    INTRINSIC = "intrinsic"
+    POOL = "pool"
+    CHAIN = "chain"
+    MALFORMED = "malformed"
+    AMBIGUOUS = "ambiguous"  # no answer: it may well be in the pool
+    UNKNOWN = "unknown"
+
+
+# Parts of what clients say, in lower case, the particular ones first.
+_WORDS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
+    (
+        SendOutcome.ALREADY,
+        (
+            r"already ?known", r"known transaction", r"already imported", r"already[ _]exists",
+            r"already added", r"existing tx with same hash", r"ownnoncealreadyused",
+            r"already in the (?:mempool|pool|system)",
+        ),
+    ),
+    (
+        SendOutcome.UNDERPRICED_REPLACEMENT,
+        (
+            r"replacement (?:transaction )?underpriced", r"feetoolowtocompete",
+            r"replacement fee too low", r"to replace existing transaction",
+            r"could not replace existing", r"replacementnotallowed",
+            r"another transaction with same nonce",
+        ),
+    ),
+    (
+        SendOutcome.NONCE_TOO_LOW,
+        (
+            r"nonce (?:is )?too low", r"nonce already used", r"oldnonce",
+            r"invalid nonce; got less", r"invalid transaction nonce",
+        ),
+    ),
+    (
+        SendOutcome.NONCE_TOO_HIGH,
+        (
+            r"nonce (?:is )?too (?:high|distant|far)", r"nonce ?gap", r"gapped",
+            r"noncetoofarinfuture",
+        ),
+    ),
+    (
+        SendOutcome.CAP,
+        (
+            r"exceeds the configured cap", r"transaction fee cap exceeded",
+        ),
+    ),
+    (
+        SendOutcome.FUNDS,
+        (
+            r"insufficient ?(?:funds|balance)", r"enough (?:funds|balance)",
+            r"would cause overdraft", r"upfront cost exceeds",
+        ),
+    ),
+    (
+        SendOutcome.MALFORMED,
+        (
+            r"max ?priority ?fee ?per ?gas (?:is )?(?:higher than|exceeds|greater)",
+            r"higher than 2\^", r"nonce has max value",
+        ),
+    ),
+    (
+        SendOutcome.UNDERPRICED,
+        (
+            r"underpriced", r"(?:tip|fee|gas ?price) (?:is )?too low", r"feetoolow",
+            r"less than (?:the )?block bas",
+            r"below (?:current|block|configured|the|chain) (?:minimum|base)",
+            r"\(\d+\) is too low for the", r"feecap \d+ below", r"lower than the minimum",
+            r"gas tip cap",
+        ),
+    ),
+    (
+        SendOutcome.INTRINSIC,
+        (
+            r"intrinsic ?gas", r"(?:block|current|transaction) gas limit", r"gaslimitexceeded",
+            r"floor data gas", r"gas floor", r"gas (?:is |limit )?too (?:low|high)",
+            r"gas is beyond limit", r"base fee exceeds gas", r"gas ?uint(?:64)? ?overflow",
+            r"out of gas",
+        ),
+    ),
+    (
+        SendOutcome.POOL,
+        (
+            r"pool (?:is )?full", r"l2full", r"queue ?full", r"account limit exceeded",
+            r"too many (?:pending )?trans", r"dropped due to limit", r"spammer",
+            r"in-flight transaction limit", r"future transaction tries",
+            r"method .*not (?:found|supported|available)", r"does not exist", r"whitelist",
+        ),
+    ),
+    (
+        SendOutcome.CHAIN,
+        (
+            r"(?:invalid|wrong|incorrect|mismatch\w*) chain ?id",
+            r"chain ?id (?:\w+ )?(?:not supp|mism|is )", r"wrong sender", r"invalid sender",
+            r"replay-protected", r"failedtoresolvesender",
+        ),
+    ),
+    (
+        SendOutcome.MALFORMED,
+        (
+            r"invalid signature", r"oversized data", r"type not supported",
+            r"(?:unsupported|invalid) transaction t", r"rlp", r"too big", r"maxtxsizeexceeded",
+            r"initcode", r"int256overflow", r"negative value", r"sender ?is ?contract",
+            r"sender not an eoa", r"banned", r"not permitted", r"not authorized", r"forbidden",
+            r"blacklist", r"^invalid$", r"invalid transaction hash", r"transaction hash is null",
+            r"invalid params", r"cannot unmarshal",
+        ),
+    ),
+    (
+        # Also of nodes that mine at once and tell how it went: it was taken.
+        SendOutcome.AMBIGUOUS,
+        (
+            r"time[d ]? ?out", r"too many requests", r"rate.?limit", r"deadline exceeded",
+            r"reverted", r"vm exception", r"temporarily", r"sync", r"try again",
+            r"internal error", r"bad gateway", r"unavailable",
+        ),
+    ),
+)  # fmt: skip
+_PATTERNS = tuple((answer, re.compile("|".join(words), re.IGNORECASE)) for answer, words in _WORDS)
+# How Ganache says it, too low or too high.
+_NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
+# Where the words say nothing: the codes that mean one thing only.
+_CODES: Mapping[int, SendOutcome] = {
+    429: SendOutcome.AMBIGUOUS,
+    -32006: SendOutcome.NONCE_TOO_HIGH,
+    -32009: SendOutcome.UNDERPRICED,
+    -32601: SendOutcome.POOL,
+    -32603: SendOutcome.AMBIGUOUS,
+    -38010: SendOutcome.NONCE_TOO_LOW,
+    -38011: SendOutcome.NONCE_TOO_HIGH,
+    -38012: SendOutcome.UNDERPRICED,
+    -38013: SendOutcome.INTRINSIC,
+    -38014: SendOutcome.FUNDS,
+    -38015: SendOutcome.INTRINSIC,
+}
+
+
+def answer_of(message: str, code: int = 0) -> SendOutcome:
+    """Classify what an endpoint said, by its words first and by JSON-RPC's code last."""
+    nonces = _NONCES.search(message)
+    if nonces is not None:
+        is_low = int(nonces[2]) < int(nonces[1])
+        return SendOutcome.NONCE_TOO_LOW if is_low else SendOutcome.NONCE_TOO_HIGH
+    for answer, pattern in _PATTERNS:
+        if pattern.search(message):
+            return answer
+    return _CODES.get(code, SendOutcome.UNKNOWN)
+
 
 __all__ = [
     "SendOutcome",

@@ -15,7 +15,7 @@ from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.rules import Rules
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
-from oracle.txmgr.client.send_errors import SendOutcome
+from oracle.txmgr.client.send_raw import SendOutcome
 from reference import event_tables
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

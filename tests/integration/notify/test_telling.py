@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.notify.delivery import backoff_seconds
+from oracle.notify.notifier import backoff_seconds
 from oracle.notify.target import NoticeChoice
 from oracle.store.ops.halts import Cleared
 from tests.integration.notify.told import Told, only_about

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from oracle.cli.outbox.outbox_view import show_intent, show_intents
+from oracle.cli.outbox.outbox_commands import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
 from oracle.queries.outbox.intent_view import IntentDetail, intent_detail, intent_view
 from oracle.queries.outbox.outbox_advice import SentState, advice, after_pause

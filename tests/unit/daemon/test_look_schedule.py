@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from oracle.daemon.web.look_schedule import LookSchedule
+from oracle.daemon.web.acceptor import LookSchedule
 from tests.support.examples import examples
 
 

@@ -6,7 +6,7 @@ from threading import Barrier, Event
 import pytest
 from typing_extensions import override
 
-from oracle.daemon.web.single_flight import SingleFlight
+from oracle.daemon.web.answer_cache import SingleFlight
 
 PATIENCE_SECONDS = 60.0
 

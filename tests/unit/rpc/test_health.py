@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT, LONGEST_WAIT, CircuitBreaker, State
+from oracle.rpc.endpoints.health import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    CircuitBreaker,
+    RetryBudget,
+    State,
+)
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
-from oracle.rpc.endpoints.retry_budget import RetryBudget
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 

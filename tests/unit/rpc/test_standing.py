@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.rpc.endpoints.endpoint_status import GOOD_SECONDS, EndpointStatus
+from oracle.rpc.endpoints.endpoint import GOOD_SECONDS, EndpointStatus
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 

@@ -5,8 +5,7 @@ import pytest
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.telemetry.metrics import REGISTRY
 from oracle.telemetry.rpc_metrics import CHECKS
-from oracle.txmgr.client.send_errors import SendOutcome
-from oracle.txmgr.client.send_raw import show_zeros
+from oracle.txmgr.client.send_raw import SendOutcome, show_zeros
 from tests.pools import pool_of
 
 

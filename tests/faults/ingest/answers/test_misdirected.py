@@ -6,7 +6,7 @@ from devnet.fakechain.faults import transport_faults as faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.endpoints.endpoint_status import LAST_QUARANTINE_SECONDS
+from oracle.rpc.endpoints.endpoint import LAST_QUARANTINE_SECONDS
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.ingest.conftest import OpenIndexer

@@ -9,7 +9,7 @@ from devnet.fakechain.requests import Http
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT
+from oracle.rpc.endpoints.health import FIRST_WAIT
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.rpc.wire import BATCH
 from oracle.telemetry.safe_text import without_secrets

@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, lanes_of, with_lane
-from oracle.domain.reports.share_cap import (
+from oracle.domain.reports.wanted_words import (
     FallCap,
     FallCause,
     count_open_lanes,

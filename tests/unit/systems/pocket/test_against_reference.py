@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
+from oracle.systems.pocket.node_selector import PortalMemory, PortalRecord
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
-from oracle.systems.pocket.portal_memory import PortalMemory, PortalRecord
 from oracle.systems.pocket.ranking import rank
 from tests.support.examples import examples
 from tests.unit.systems.pocket.reference import Gateway, Seen

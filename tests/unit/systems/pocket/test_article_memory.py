@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.article_memory import ArticleMemory
 from oracle.systems.pocket.js_arithmetic import to_five_places
+from oracle.systems.pocket.node_selector import ArticleMemory
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import ARTICLE
 from tests.support.examples import examples

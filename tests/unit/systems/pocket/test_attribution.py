@@ -12,7 +12,7 @@ from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Ending
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.pocket.attribution import Answer, Attribution, TaskOutcome, Terminal
+from oracle.systems.pocket.follower import Answer, Attribution, TaskOutcome, Terminal
 from tests.support.examples import examples
 from tests.support.random_histories import any_events, any_histories
 

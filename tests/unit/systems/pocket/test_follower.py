@@ -18,9 +18,9 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.state.task import Task, new_task
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.node_selector import PortalMemory
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD as HEAD
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
-from oracle.systems.pocket.portal_memory import PortalMemory
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 from tests.support.examples import examples
 from tests.support.histories import History, folded, node, task

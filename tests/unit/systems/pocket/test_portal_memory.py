@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
+from oracle.systems.pocket.node_selector import PortalMemory
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
-from oracle.systems.pocket.portal_memory import PortalMemory
 from oracle.systems.pocket.ranking import RankedNode, Reason, rank
 from tests.support.examples import examples
 

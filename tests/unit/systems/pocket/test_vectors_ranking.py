@@ -6,10 +6,10 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import quantile, round_half_up, to_fixed
+from oracle.systems.pocket.node_selector import PortalRecord
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
 from oracle.systems.pocket.picking import pick
-from oracle.systems.pocket.portal_memory import PortalRecord
 from oracle.systems.pocket.ranking import Ranking, Reason, rank
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 

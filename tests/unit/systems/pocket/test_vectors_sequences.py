@@ -8,9 +8,9 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import to_fixed
+from oracle.systems.pocket.node_selector import PortalMemory, PortalRecord
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
-from oracle.systems.pocket.portal_memory import PortalMemory, PortalRecord
 from oracle.systems.pocket.ranking import Ranking, Reason, rank
 from tests.support.vectors import Vector, named_vectors, vectors_of
 
