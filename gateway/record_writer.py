@@ -15,9 +15,9 @@ from gateway.gateway_records import SESSION_ENDED, ToldOutcome
 from gateway.gateway_rules import GatewayRules
 from oracle.errors import FatalError, OracleError
 from oracle.store.database import Store
-from oracle.store.gateway.gateway_repositories import StoredCheck, StoredEpoch, StoredOutcome
+from oracle.store.gateway_repositories import StoredCheck, StoredEpoch, StoredOutcome
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
-from oracle.telemetry.features import gateway_metrics
+from oracle.telemetry import gateway_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _EVERY_SECONDS = 0.5

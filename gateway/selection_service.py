@@ -19,10 +19,10 @@ from gateway.session_selector import (
 )
 from oracle.domain.ids import Address
 from oracle.store.database import Store
-from oracle.store.gateway.gateway_repositories import StoredCheck
+from oracle.store.gateway_repositories import StoredCheck
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
-from oracle.telemetry.features import gateway_metrics
+from oracle.telemetry import gateway_metrics
 
 # Epochs that are shown after a restart.
 _EPOCHS = 1_000

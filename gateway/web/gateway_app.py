@@ -20,7 +20,7 @@ from gateway.gateway_records import TooManyRecordsError
 from gateway.session_selector import NobodyPassesError
 from gateway.web.gateway_calls import AcceptedBatch, GatewayCalls, Unready
 from gateway.web.request_bodies import BodyError
-from oracle.telemetry.features import gateway_metrics
+from oracle.telemetry import gateway_metrics
 
 _JSON = (b"content-type", b"application/json")
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")

@@ -14,7 +14,7 @@ from oracle import __version__
 from oracle.systems.pocket.explain_row import explain_line
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.ranking import RankedNode
-from oracle.telemetry.features import gateway_metrics
+from oracle.telemetry import gateway_metrics
 
 
 class Unready(NamedTuple):

@@ -12,7 +12,7 @@ from oracle.errors import InputError
 from oracle.notify.target import NotDeliveredError, Target, a_test_message
 from oracle.queries.notice_models import NoticeDelivery, NoticeRecipients, notice_target
 from oracle.queries.text.text_tables import in_utc
-from oracle.store.notices.notice_repository import TargetPlace
+from oracle.store.notice_repository import TargetPlace
 
 notify = typer.Typer(no_args_is_help=True)
 _FORM = "%Y-%m-%d %H:%M:%S UTC"

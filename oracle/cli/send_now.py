@@ -14,7 +14,7 @@ from oracle.errors import InputError
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.dry_run import dry_run_text as said_by
 from oracle.txmgr.manager import TransactionManager
-from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile
 
 _NOT_NOW = (
     "the contract does not take it now, or a call about it is on its way: "

@@ -24,7 +24,7 @@ from oracle.indexer.feeds.reread import REREAD_IDS, reread_start, take_compariso
 from oracle.indexer.feeds.take_in import next_start, take_in
 from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
-from oracle.telemetry.features import feed_metrics
+from oracle.telemetry import feed_metrics
 
 Facts = Mapping[str, object] | None
 

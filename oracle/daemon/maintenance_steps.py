@@ -29,7 +29,7 @@ from oracle.indexer.snapshots import (
     state_mismatch,
     store_sample_result,
 )
-from oracle.queries.outbox.outbox_figures import OutboxRecount, with_accounts, with_contract
+from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_contract
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import integrity_metrics, outbox_metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures

@@ -14,7 +14,7 @@ from oracle.notify.condition_notices import ConditionNotices
 from oracle.notify.heartbeat import Heartbeat
 from oracle.notify.notifier import Notifier
 from oracle.queries.node_figures import node_figures
-from oracle.telemetry.features import node_metrics
+from oracle.telemetry import node_metrics
 
 _TURN_SECONDS = 2.0
 _METRICS_SECONDS = 30.0

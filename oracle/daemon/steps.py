@@ -38,9 +38,9 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics
 from oracle.telemetry.indexer_metrics import REFUSED
-from oracle.txmgr.confirmation.attribution import why_unproven
+from oracle.txmgr.attribution import why_unproven
 from oracle.txmgr.manager import TransactionManager
-from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile
 from oracle.txmgr.signing_queue import backoff_reason
 
 STATISTICS_SECONDS = 10.0

@@ -11,7 +11,7 @@ import msgspec
 from oracle.domain.health import Condition, HealthReport
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.notices.notice_repository import NewNotice
+from oracle.store.notice_repository import NewNotice
 
 # The conditions that a target was told of, as a bookmark.
 _TOLD, _BEGUN = "notify_conditions", "notify_block"

@@ -21,7 +21,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import UnitOfWork
-from oracle.store.notices.notice_repository import NewNotice
+from oracle.store.notice_repository import NewNotice
 from oracle.store.state.cursor_repository import Cursor
 
 # Halts are rare; these are looked at.

@@ -13,8 +13,8 @@ from oracle.notify.notice_kinds import NoticeKind
 from oracle.notify.target import Message, Target, message_of
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.notices.notice_repository import Notice, TargetPlace
-from oracle.telemetry.features import notify_metrics
+from oracle.store.notice_repository import Notice, TargetPlace
+from oracle.telemetry import notify_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # Notices that are looked through for one that the target wants.

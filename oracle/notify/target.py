@@ -7,7 +7,7 @@ from typing import Protocol
 from oracle.domain.ids import Address
 from oracle.errors import OracleError
 from oracle.notify.notice_kinds import NoticeKind, text_of
-from oracle.store.notices.notice_repository import Notice
+from oracle.store.notice_repository import Notice
 
 
 class NotDeliveredError(OracleError):

@@ -14,7 +14,7 @@ from oracle.indexer.feeds.feed_faults import fault_text
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.snapshots import state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
-from oracle.queries.outbox.outbox_advice import after_pause
+from oracle.queries.outbox_advice import after_pause
 from oracle.queries.status import StatusReport
 from oracle.queries.text.human_numbers import behind_text, span
 from oracle.store.database import UnitOfWork
@@ -22,7 +22,7 @@ from oracle.store.ops.health_repository import ReportedHealth
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.reports.hold_repository import ReportHold
-from oracle.txmgr.confirmation.attribution import without_receipt
+from oracle.txmgr.attribution import without_receipt
 
 # Tells who works on the database, as the lease stands; None: nobody does.
 Worker = Callable[[LeaseState], str | None]

@@ -6,7 +6,7 @@ from oracle.domain.scoring.node_scores import is_excluded, qos_at, reliability_a
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.store.database import Store
-from oracle.telemetry.features.node_metrics import NodeSeries
+from oracle.telemetry.node_metrics import NodeSeries
 
 
 def node_figures(store: Store, rules: Rules, most: int) -> tuple[list[NodeSeries], int]:

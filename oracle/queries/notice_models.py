@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from oracle.queries.answers import ApiModel
-from oracle.store.notices.notice_repository import TargetPlace
+from oracle.store.notice_repository import TargetPlace
 
 
 class NoticeTarget(ApiModel):

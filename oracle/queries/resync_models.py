@@ -15,7 +15,7 @@ from oracle.queries.answers import AddressText, ApiModel, HashText
 from oracle.store.raw.raw_checksums import DamagedSpan
 
 
-class BlockSpan(ApiModel):
+class BlockRangeEntry(ApiModel):
     """Blocks, both ends included."""
 
     first: int = Field(serialization_alias="from")
@@ -53,7 +53,7 @@ class RawRow(ApiModel):
     tx_hash: HashText
 
 
-class BackfillAnswer(BlockSpan):
+class BackfillAnswer(BlockRangeEntry):
     """What was fetched again, and what of it was missing."""
 
     dry_run: bool
@@ -65,7 +65,7 @@ class BackfillAnswer(BlockSpan):
     rebuilt: RebuildAnswer | None
 
 
-class DamagedBlocks(BlockSpan):
+class DamagedBlocks(BlockRangeEntry):
     """Blocks whose stored rows are not what was committed."""
 
     kind: str
@@ -109,7 +109,7 @@ class VerifyAnswer(ApiModel):
     state: StateCheckAnswer | None = Field(description="null: it was not compared.")
 
 
-class CoverageSpan(BlockSpan):
+class CoverageSpan(BlockRangeEntry):
     """Blocks that were read from one endpoint, to one level."""
 
     level: str
@@ -117,12 +117,12 @@ class CoverageSpan(BlockSpan):
     audited_by: str | None
 
 
-class GapsAnswer(BlockSpan):
+class GapsAnswer(BlockRangeEntry):
     """Blocks never read, broken headers, and logs that were lost or changed."""
 
     levels: dict[str, int] = Field(description="Blocks by how well they were proven.")
     coverage: list[CoverageSpan]
-    unread: list[BlockSpan]
+    unread: list[BlockRangeEntry]
     headers: list[int] = Field(description="Blocks whose header is missing or not linked.")
     homeless: list[int] = Field(description="Blocks with logs of another block.")
     cursor: list[str]
@@ -289,8 +289,8 @@ def _raw_row(row: Log | Call) -> RawRow:
     return RawRow(block=row.block, log=log, tx_hash=row.tx_hash)
 
 
-def _block_span(blocks: BlockRange) -> BlockSpan:
-    return BlockSpan(first=blocks.first, last=blocks.last)
+def _block_span(blocks: BlockRange) -> BlockRangeEntry:
+    return BlockRangeEntry(first=blocks.first, last=blocks.last)
 
 
 def _damaged(span: DamagedSpan) -> DamagedBlocks:

@@ -25,7 +25,7 @@ from oracle.indexer.rules_binding import folded_by
 from oracle.indexer.snapshots import state_mismatch
 from oracle.kickouts.kickout_eligibility import due_intervals, held_among
 from oracle.queries.feed_view import FeedView, feed_view
-from oracle.queries.outbox.outbox_figures import CALL_KINDS
+from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.status_models import NetworkStatus, OutboxCount, ReorgEntry
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
@@ -37,7 +37,7 @@ from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.telemetry.metrics import Distribution, IndexStatistics
-from oracle.txmgr.confirmation.attribution import without_receipt
+from oracle.txmgr.attribution import without_receipt
 
 _STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
 _PLANNED_PUSH = (IntentState.PLANNED, PUSH)

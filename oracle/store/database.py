@@ -18,19 +18,19 @@ from sqlalchemy.exc import DBAPIError
 
 from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
+from oracle.store.activity_repository import ActivityRepository
+from oracle.store.anomaly_repository import AnomalyRepository
 from oracle.store.db_errors import UnknownCommitError, is_lost, translated
 from oracle.store.engine import file_identity, parsed, reading_engine, writing_engine
-from oracle.store.gateway.gateway_repositories import GatewayRepositories
-from oracle.store.history.activity_repository import ActivityRepository
-from oracle.store.history.anomaly_repository import AnomalyRepository
-from oracle.store.history.history_repository import (
+from oracle.store.gateway_repositories import GatewayRepositories
+from oracle.store.history_repository import (
     KickoutRepository,
     MembershipRepository,
     ReliabilityRepository,
     ScoreRepository,
 )
-from oracle.store.history.history_rows import HistoryRows
-from oracle.store.notices.notice_repository import NoticeRepository
+from oracle.store.history_rows import HistoryRows
+from oracle.store.notice_repository import NoticeRepository
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository

@@ -27,10 +27,10 @@ from oracle.txmgr.client.preflight import (
     preflight_all,
 )
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.confirmation.unconfirmed import stuck_beside
 from oracle.txmgr.context import StepResult, TxContext, counted
 from oracle.txmgr.deferral import decisions, follow, refused, wait, why_late
 from oracle.txmgr.inclusion_time import margin_seconds, why_too_late
+from oracle.txmgr.unconfirmed import stuck_beside
 
 _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 

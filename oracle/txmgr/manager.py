@@ -15,12 +15,12 @@ from oracle.txmgr.admission import admit
 from oracle.txmgr.broadcaster import broadcast_unsent
 from oracle.txmgr.budget import Budget, resume_funded
 from oracle.txmgr.call_registry import CallStage, Decision
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.call_replacement import replace_next
+from oracle.txmgr.confirmer import confirm
 from oracle.txmgr.context import StepResult, TxContext, counted
 from oracle.txmgr.deferral import decisions, followed
-from oracle.txmgr.recovery.nonce_conflicts import compare_again, compare_at_start
-from oracle.txmgr.replacement.call_replacement import replace_next
-from oracle.txmgr.replacement.fee_bump import bump_next
+from oracle.txmgr.fee_bump import bump_next
+from oracle.txmgr.nonce_conflicts import compare_again, compare_at_start
 from oracle.txmgr.signing_queue import may_sign, resume_refused, sign_assigned
 
 _LOOKED_AT = 50

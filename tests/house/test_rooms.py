@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.queries.outbox.outbox_figures import CALL_KINDS
+from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.txmgr.call_registry import CallKind
 from tests.house.error_texts import readers
 from tests.house.product import PACKAGES, SOURCES

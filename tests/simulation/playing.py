@@ -9,7 +9,7 @@ from typing import Protocol
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.queries.outbox.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.store.database import Store
 from oracle.store.schema import migrate
 from tests.simulation.books import Books

@@ -21,12 +21,12 @@ from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
+from oracle.txmgr.call_replacement import cancel
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.context import SendSettings, StepResult, TxContext
+from oracle.txmgr.fee_bump import bump_now
 from oracle.txmgr.manager import TransactionManager
-from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.replacement.call_replacement import cancel
-from oracle.txmgr.replacement.fee_bump import bump_now
+from oracle.txmgr.nonce_sync import reconcile
 from tests.simulation.books import Books
 from tests.simulation.memory import Memory
 from tests.simulation.money import MILLIETHER

@@ -30,10 +30,10 @@ from oracle.store.outbox.records import Account, Intent, Stamp
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.manager import TransactionManager
-from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile
 from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 from tests.support.evm.chain import Chain

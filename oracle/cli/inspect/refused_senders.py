@@ -8,7 +8,7 @@ from oracle.queries.contract_view import ChainView
 from oracle.queries.health import pause_finding
 from oracle.queries.status import StatusReport
 from oracle.store.outbox.records import Pause, PauseKind
-from oracle.txmgr.recovery.nonce_sync import why_refused
+from oracle.txmgr.nonce_sync import why_refused
 
 # Who only looks does not wait for long.
 _SECONDS = 3.0

@@ -21,14 +21,14 @@ from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease
 from oracle.daemon.app import App
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
-from oracle.queries.outbox.outbox_change_models import OutboxChange
+from oracle.queries.outbox_change_models import OutboxChange
 from oracle.queries.text.prefixes import CALLS_SHOWN, address_among, call_named
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
+from oracle.txmgr.call_replacement import prepared_no_op, replace_with_noop
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.replacement.call_replacement import prepared_no_op, replace_with_noop
-from oracle.txmgr.replacement.fee_bump import bump as sign_replacement, prepared_bump
-from oracle.txmgr.replacement.replacement_offer import Replacement
+from oracle.txmgr.fee_bump import bump as sign_replacement, prepared_bump
+from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.replacement_offer import Replacement
 
 _NO_NONCE = (IntentState.PLANNED, IntentState.READY)
 CallArgument = Annotated[

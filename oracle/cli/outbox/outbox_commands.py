@@ -13,7 +13,7 @@ from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
-from oracle.queries.outbox.intent_view import (
+from oracle.queries.intent_view import (
     AttemptView,
     IntentDetail,
     JournalLine,
@@ -24,8 +24,8 @@ from oracle.queries.outbox.intent_view import (
     sent_of,
     task_of,
 )
-from oracle.queries.outbox.outbox_advice import SentState, after_pause
-from oracle.queries.outbox.outbox_figures import CALL_KINDS
+from oracle.queries.outbox_advice import SentState, after_pause
+from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.text.human_numbers import span
 from oracle.queries.text.prefixes import call_named
 from oracle.queries.text.text_tables import in_utc, print_table

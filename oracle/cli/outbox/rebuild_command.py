@@ -21,13 +21,13 @@ from oracle.cli.write_session import actor, command_lease, tell_of_lease
 from oracle.daemon.app import App
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
-from oracle.queries.outbox.outbox_change_models import RebuiltAccount, RebuiltNonce
+from oracle.queries.outbox_change_models import RebuiltAccount, RebuiltNonce
 from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.quorum.key_watch import SignerHistory, back_off_signer, resting, signing_of
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.outbox.records import Account
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.recovery.rebuild_from_chain import (
+from oracle.txmgr.rebuild_from_chain import (
     RecoveryFindings,
     compare_with_chain,
     rebuild_outbox as write_down,

@@ -28,7 +28,7 @@ from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.dry_run import dry_context, dry_run_text
-from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile
 
 # A task that there is not.
 _NO_TASK = TaskKey("0x" + 64 * "0")

@@ -18,8 +18,8 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.health import health_of
+from oracle.queries.intent_view import IntentView, intent_view, sent_of
 from oracle.queries.operator_status import operator_status
-from oracle.queries.outbox.intent_view import IntentView, intent_view, sent_of
 from oracle.queries.status import overview
 from oracle.queries.status_models import OperatorStatus
 from oracle.store.database import Store

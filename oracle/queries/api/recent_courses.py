@@ -16,8 +16,8 @@ from oracle.domain.scoring.reliability import healed_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import append_score, mean_of
 from oracle.domain.state.node import Node
+from oracle.store.activity_repository import NodeStep
 from oracle.store.database import UnitOfWork
-from oracle.store.history.activity_repository import NodeStep
 
 # Blocks in which something happened to a node, the newest ones.
 MOST_POINTS = 30

@@ -39,7 +39,7 @@ class ReportRegistrations(ApiModel):
     gas: int = Field(description="What registering them costs.")
 
 
-class ReportFigures(ApiModel):
+class ReportBasis(ApiModel):
     """What a report rests on, and its fingerprint."""
 
     period: int
@@ -54,7 +54,7 @@ class ReportFigures(ApiModel):
     fingerprint: HashText = Field(description="SHA-256 of everything in it.")
 
 
-class ReportEntry(ReportFigures):
+class ReportEntry(ReportBasis):
     """A report and what became of it."""
 
     state: str | None = Field(
@@ -80,7 +80,7 @@ class ReportDetail(ReportEntry):
         return self.same_as_cut is False and self.state not in _TOO_LATE
 
 
-class PushedReport(ReportFigures):
+class PushedReport(ReportBasis):
     """What `report push` did, or would do, with the report that has the turn."""
 
     dry_run: bool

@@ -14,9 +14,9 @@ from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import folded_up_to
 from oracle.queries.reports.report_models import (
     HeldReport,
+    ReportBasis,
     ReportDetail,
     ReportEntry,
-    ReportFigures,
     ReportLane,
     ReportRegistrations,
     lane_entry,
@@ -51,10 +51,10 @@ def report_entry(stored: StoredReport) -> ReportEntry:
     return _report_entry(stored.report, stored)
 
 
-def report_figures(report: Report) -> ReportFigures:
+def report_figures(report: Report) -> ReportBasis:
     """Return what a report rests on."""
     registrations = report.registrations
-    return ReportFigures(
+    return ReportBasis(
         period=report.period,
         as_of=report.as_of.number,
         as_of_hash=report.as_of.hash,

@@ -12,7 +12,7 @@ from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.signing.local import KeySigner
 from oracle.txmgr import admission, signing_queue
 from oracle.txmgr.accounts_and_limits import SenderAccount
-from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile
 from tests.pools import pool_of
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status

@@ -13,7 +13,7 @@ from oracle.kickouts.kickout_planner import plan_kick
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.store.state.round_repository import RoundRepository
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import answer, compare, members
 from tests.support.evm.network import Standing, word

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from oracle.queries.outbox.outbox_figures import (
+from oracle.queries.outbox_figures import (
     CALL_KINDS,
     OutboxRecount,
     with_accounts,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.queries.outbox.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult

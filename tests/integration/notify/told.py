@@ -8,7 +8,7 @@ from oracle.notify.notifier import Notifier
 from oracle.notify.target import NoticeChoice, Target
 from oracle.notify.webhook import Webhook, WebhookAddress
 from oracle.store.database import Store
-from oracle.store.notices.notice_repository import TargetPlace
+from oracle.store.notice_repository import TargetPlace
 from tests.support.histories import History
 from tests.support.receiver import Receiver
 from tests.support.scripted import ScriptedChain

@@ -12,7 +12,7 @@ from oracle.quorum.key_watch import resting, signing_of
 from oracle.store.database import Store
 from oracle.store.outbox.records import REBUILT
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.recovery.rebuild_from_chain import RecoveryFindings, rebuild_outbox
+from oracle.txmgr.rebuild_from_chain import RecoveryFindings, rebuild_outbox
 from tests.support.office import Office
 
 

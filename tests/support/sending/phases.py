@@ -13,7 +13,7 @@ from typing import NamedTuple
 from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.reporting.reporting_context import PUSH
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.integration.evm.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
 from tests.support.evm.network import Standing
 from tests.support.office import FINALITY, Office, Premises, next_step

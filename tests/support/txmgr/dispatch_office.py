@@ -38,9 +38,9 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from oracle.txmgr.context import Rank, StepResult, TxContext
-from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile
 from tests.pools import pool_of
 from tests.support.evm.chain import Chain
 from tests.support.office import (

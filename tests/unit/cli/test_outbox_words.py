@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from oracle.cli.outbox.outbox_commands import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
-from oracle.queries.outbox.intent_view import IntentDetail, intent_detail, intent_view
-from oracle.queries.outbox.outbox_advice import SentState, advice, after_pause
+from oracle.queries.intent_view import IntentDetail, intent_detail, intent_view
+from oracle.queries.outbox_advice import SentState, advice, after_pause
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
     Account,

@@ -21,7 +21,7 @@ from oracle.kickouts.kickout_eligibility import (
     wanted_kicks,
 )
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.history.history_repository import KickoutRepository
+from oracle.store.history_repository import KickoutRepository
 from tests.support.due_nodes import KICKOUT_RULES, LOW, OPENED, RULES, store_due_nodes
 from tests.support.examples import examples
 

@@ -14,7 +14,7 @@ from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.kickouts.proposer import capacity_of_round
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.integration.evm.test_kicking import PENDING, POOL, bad_pool, group, shown_low
 from tests.support.evm.anvil import FREE_BY_HAND, anvil
 from tests.support.evm.chain import Chain

@@ -14,7 +14,7 @@ from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.support.office import SETTINGS, Office
 from tests.support.sending.ailing_databases import failing_inserts, full_disk, read_only
 from tests.support.sending.faults import Fault

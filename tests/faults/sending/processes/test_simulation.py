@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from oracle.txmgr import fee_bump, replacement_offer
 from oracle.txmgr.manager import TransactionManager
-from oracle.txmgr.replacement import fee_bump, replacement_offer
 from tests.simulation.books import Wished
 from tests.simulation.goals import Goals
 from tests.simulation.playing import play, play_naive, template

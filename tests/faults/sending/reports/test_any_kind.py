@@ -11,7 +11,7 @@ from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, CallStage, ClosedOutcome, Decision
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.support.office import FINALITY, Office, next_step
 
 COUNT = 5

@@ -16,7 +16,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.signing.keystore import unlock
 from oracle.store.outbox.records import Stamp
 from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import bad_pool
 from tests.support.cli.local_network import Settings, write

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
-from oracle.txmgr.replacement.call_replacement import cancel
+from oracle.txmgr.call_replacement import cancel
 from tests.support.office import CAPS, RULES, Office
 from tests.support.sending.by_hand import Operator
 from tests.support.sending.faults import Answer, Fault, Question, error, says

@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from oracle.queries.outbox.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.reporting.push_retries import MOST_TRIES, given_up
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH

@@ -8,8 +8,8 @@ from oracle.bindings.inspection import Expected, differences
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmation.confirmer import confirm
-from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.nonce_sync import reconcile
 from tests.pools import pool_of
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
 from tests.support.sending.faults import another_chain, request_dropped

@@ -1,6 +1,6 @@
 """An endpoint in quarantine is no witness of what cannot be taken back (decision 0146)."""
 
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.support.office import FINALITY, Office
 from tests.support.sending.proxy import Proxy
 

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from oracle.txmgr.context import StepResult, TxContext
 from tests.support.evm.chain import Chain
 from tests.support.office import Office

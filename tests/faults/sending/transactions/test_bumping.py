@@ -9,10 +9,10 @@ from hypothesis import given, strategies as st
 from oracle.errors import InputError
 from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.call_replacement import cancel
 from oracle.txmgr.client.fee_quote import Market, bumped
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.replacement.call_replacement import cancel
-from oracle.txmgr.replacement.fee_bump import bump_next, bump_now
+from oracle.txmgr.fee_bump import bump_next, bump_now
 from tests.support.office import CAPS, Office
 from tests.support.sending.background_calls import background_call
 from tests.support.sending.faults import error

@@ -10,9 +10,9 @@ import pytest
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
-from oracle.txmgr.confirmation.attribution import NO_RECEIPT, why_unproven
-from oracle.txmgr.confirmation.confirmer import confirm
-from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.attribution import NO_RECEIPT, why_unproven
+from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.rebuild_from_chain import compare_with_chain
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import Answer, Fault, Question, error, null

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.store.outbox.records import NonceState
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.support.evm.fixtures import chain
 from tests.support.office import CAPS, FINALITY
 from tests.support.sending.faults import Fault, Reply
@@ -57,7 +57,7 @@ def one_down(
     office: DispatchOffice, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[DispatchOffice, Proxy, Proxy]:
     """One of two endpoints does not answer: nothing can be decided."""
-    monkeypatch.setattr("oracle.txmgr.confirmation.confirmer.DECIDED_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("oracle.txmgr.confirmer.DECIDED_AT_ONCE", AT_ONCE)
     office.restart(urls=[one.url for one in proxies])
     up, down = proxies
     down.rule(RECEIPT, DOWN)

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.queries.outbox.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP
+from oracle.txmgr.call_replacement import cancel
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
 from oracle.txmgr.client.receipts import look_for
-from oracle.txmgr.replacement.call_replacement import cancel
 from tests.support.office import CAPS, FINALITY, Office
 from tests.support.sending.faults import null
 from tests.support.sending.in_flight import (

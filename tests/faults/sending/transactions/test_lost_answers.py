@@ -9,7 +9,7 @@ import urllib3
 
 from oracle.errors import TransientError
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceState
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, Office, next_step
 from tests.support.sending.background_calls import Clock, background_call, by_clock, cheap

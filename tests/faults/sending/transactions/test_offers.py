@@ -6,10 +6,10 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.store.outbox.records import AttemptReason
+from oracle.txmgr.call_replacement import cancel
 from oracle.txmgr.client.fee_quote import raised
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.replacement.call_replacement import cancel
-from oracle.txmgr.replacement.fee_bump import bump_now
+from oracle.txmgr.fee_bump import bump_now
 from tests.support.office import CAPS, Office
 from tests.support.sending.in_flight import (
     GWEI,

@@ -14,10 +14,10 @@ from oracle.errors import InputError, TransientError
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import UNDECIDED
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee
-from oracle.txmgr.confirmation.confirmer import confirm
-from oracle.txmgr.recovery.nonce_sync import reconcile, why_refused
-from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
-from oracle.txmgr.replacement.fee_bump import prepared_bump
+from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.fee_bump import prepared_bump
+from oracle.txmgr.nonce_sync import reconcile, why_refused
+from oracle.txmgr.rebuild_from_chain import compare_with_chain
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import pause_of

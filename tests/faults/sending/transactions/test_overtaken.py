@@ -14,7 +14,7 @@ from oracle.reporting.readiness import why_waiting
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
-from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.rebuild_from_chain import compare_with_chain
 from tests.support.office import FINALITY, SETTINGS, Office, app_of, next_step
 from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import moved_by

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from oracle.txmgr.context import SendSettings, StepResult
 from tests.support.office import Office
 from tests.support.sending.faults import error

@@ -9,8 +9,8 @@ from oracle.errors import InputError, TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, IntentState, NonceState
-from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.recovery.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.rebuild_from_chain import compare_with_chain
 from tests.support.office import FINALITY, SETTINGS, Office, next_step
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (

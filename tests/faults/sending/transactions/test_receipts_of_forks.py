@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.queries.outbox.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.store.outbox.records import NonceState
 from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
 from oracle.txmgr.context import SendSettings

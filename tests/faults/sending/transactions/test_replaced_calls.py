@@ -6,7 +6,7 @@ from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, AttemptReason
-from oracle.txmgr.replacement.call_replacement import cancel
+from oracle.txmgr.call_replacement import cancel
 from tests.support.office import SETTINGS, Office, next_step
 from tests.support.sending.in_flight import (
     GWEI,

@@ -12,7 +12,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import RoundsChanges
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
-from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.confirmer import confirm
 from tests.integration.evm.test_kicking import (
     ROUNDS,
     bad_pool,

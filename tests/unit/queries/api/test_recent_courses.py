@@ -10,7 +10,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.node_scores import qos_at
 from oracle.queries.api.recent_courses import MOST_POINTS, RecentCourses, recent
 from oracle.queries.api.source import looking
-from oracle.store.history.activity_repository import NodeStep
+from oracle.store.activity_repository import NodeStep
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node

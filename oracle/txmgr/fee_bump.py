@@ -17,11 +17,11 @@ from oracle.txmgr.broadcaster import send_attempts
 from oracle.txmgr.budget import gas_of_block, limit_for, nonce_budget
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.client.send_raw import SendOutcome
-from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
-from oracle.txmgr.replacement.replacement_offer import TOO_LITTLE, Replacement, offer
+from oracle.txmgr.replacement_offer import TOO_LITTLE, Replacement, offer
 from oracle.txmgr.signing_queue import signed_call
+from oracle.txmgr.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
 
 # A call that others wait behind is bumped after so many blocks
 # (docs/explanation/reports.md#when-to-publish).

@@ -14,6 +14,7 @@ from oracle.domain.ids import Hash
 from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
 from oracle.telemetry.tracing import span
 from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
+from oracle.txmgr.attribution import attribute, note_hidden
 from oracle.txmgr.broadcaster import ids_of, rebroadcast
 from oracle.txmgr.client.receipts import (
     Receipt,
@@ -25,10 +26,9 @@ from oracle.txmgr.client.receipts import (
     nonce_at,
 )
 from oracle.txmgr.client.send_raw import SendOutcome
-from oracle.txmgr.confirmation.attribution import attribute, note_hidden
-from oracle.txmgr.confirmation.finalizer import finalize, note_mined, note_taken_back
-from oracle.txmgr.confirmation.unconfirmed import receipt_that_stands
 from oracle.txmgr.context import StepResult, TxContext, as_one
+from oracle.txmgr.finalizer import finalize, note_mined, note_taken_back
+from oracle.txmgr.unconfirmed import receipt_that_stands
 
 # What no pool has in the place of an earlier attempt.
 _REFUSED = frozenset(

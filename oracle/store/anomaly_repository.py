@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import Anomaly
 from oracle.store.bulk import append
-from oracle.store.history.history_repository import numbered
+from oracle.store.history_repository import numbered
 from oracle.store.tables.state_tables import anomaly
 
 

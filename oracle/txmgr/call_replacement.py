@@ -24,17 +24,17 @@ from oracle.txmgr.call_registry import ClosedOutcome
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, gas_limit
 from oracle.txmgr.client.preflight import PreflightOutcome, count, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.confirmation.unconfirmed import (
+from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.deferral import follow, refused, why_late
+from oracle.txmgr.fee_bump import send_newest
+from oracle.txmgr.replacement_offer import Replacement, offer
+from oracle.txmgr.signing_queue import signed_call
+from oracle.txmgr.unconfirmed import (
     UnconfirmedNonce,
     is_mined,
     refuse_mined,
     stuck_beside,
 )
-from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.deferral import follow, refused, why_late
-from oracle.txmgr.replacement.fee_bump import send_newest
-from oracle.txmgr.replacement.replacement_offer import Replacement, offer
-from oracle.txmgr.signing_queue import signed_call
 
 _WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
 

@@ -11,8 +11,8 @@ from oracle.store.outbox.records import Attempt
 from oracle.txmgr.budget import l1_cost, tightest
 from oracle.txmgr.client.fee_quote import bumped, raised, raised_both, wanted_in
 from oracle.txmgr.client.send_raw import SendOutcome
-from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce
 from oracle.txmgr.context import TxContext
+from oracle.txmgr.unconfirmed import UnconfirmedNonce
 
 # A pool has refused the newest bytes for what they pay.
 TOO_LITTLE = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
-from oracle.queries.outbox.outbox_advice import SentState, advice
+from oracle.queries.outbox_advice import SentState, advice
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry, NonceSlot
 

@@ -32,7 +32,7 @@ from oracle.domain.fold.working_set import (
 )
 from oracle.domain.ids import Address
 from oracle.store.encoding import hexed, raw
-from oracle.store.history.history_repository import change_of, interval_of, turn_of
+from oracle.store.history_repository import change_of, interval_of, turn_of
 from oracle.store.tables.state_tables import (
     kickout,
     membership_change,

@@ -12,8 +12,8 @@ from oracle.store.outbox.records import (
     Pause,
     PauseKind,
 )
-from oracle.txmgr.confirmation.attribution import NO_RECEIPT
-from oracle.txmgr.replacement.replacement_offer import TOO_LITTLE
+from oracle.txmgr.attribution import NO_RECEIPT
+from oracle.txmgr.replacement_offer import TOO_LITTLE
 
 # What waits by itself for something that a person can change; by class of reason.
 _CHANGES = {

@@ -17,7 +17,7 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address
 from oracle.store.bulk import append, upsert
 from oracle.store.encoding import hexed, raw_or_none
-from oracle.store.history.history_repository import change_of, interval_of, turn_of
+from oracle.store.history_repository import change_of, interval_of, turn_of
 from oracle.store.tables.integrity_tables import reorg_log
 from oracle.store.tables.notice_tables import notice, notify_place
 from oracle.store.tables.round_tables import accepted_round

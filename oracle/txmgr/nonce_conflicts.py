@@ -15,9 +15,9 @@ from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.client.nonce_uses import NonceQuery, Use, use_of
 from oracle.txmgr.client.receipts import newest_block
-from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, describe_transaction
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.recovery.nonce_sync import NonceAheadError, reconcile
+from oracle.txmgr.finalizer import TWO_WAYS_OUT, describe_transaction
+from oracle.txmgr.nonce_sync import NonceAheadError, reconcile
 
 # What a reason of ours has in it, and what stands before the one that it took the place of.
 _OURS = "this database gave out only those below"

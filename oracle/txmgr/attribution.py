@@ -20,8 +20,8 @@ from oracle.store.outbox.records import (
 )
 from oracle.txmgr.client.nonce_uses import NonceQuery, Use, use_of
 from oracle.txmgr.client.receipts import ReceiptQuorum
-from oracle.txmgr.confirmation.finalizer import note_foreign
 from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.finalizer import note_foreign
 
 # The class of a call whose nonce is used, while no endpoint shows a receipt.
 NO_RECEIPT = "no_receipt"

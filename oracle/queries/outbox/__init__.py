@@ -1,1 +1,0 @@
-"""What is asked of the outbox: figures for metrics, answers for programs."""

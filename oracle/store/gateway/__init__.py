@@ -1,1 +1,0 @@
-"""What a gateway's selection service keeps, in a database of its own."""

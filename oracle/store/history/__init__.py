@@ -1,1 +1,0 @@
-"""What happened to nodes: scores, changes of reliability, kickouts; and all of it by time."""

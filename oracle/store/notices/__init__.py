@@ -1,1 +1,0 @@
-"""Repositories of what subscribers are told, and how far each was."""

@@ -1,1 +1,0 @@
-"""From broadcast to final: receipts that two endpoints agree on."""

@@ -1,1 +1,0 @@
-"""Nonces after a crash, a lost database or a foreign transaction."""

@@ -1,1 +1,0 @@
-"""Fee bumps, and another call on a nonce that waits."""
