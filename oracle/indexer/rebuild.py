@@ -156,23 +156,40 @@ def rebuild_up_to(
     uow.projections.clear()
     uow.dead_letters.clear_open()
     bind_rules(uow, folder.rules)
+    check = _Check(folder.hooks)
+    logs_folded = fold_stored_rows(uow, folder, BlockRange(0, last), manner, check)
+    note_folded(uow, folder.reader)
+    same = uow.projections.digest() == before
+    return RebuildResult(last, logs_folded, same, check.checked, tuple(check.differing))
+
+
+def fold_stored_rows(
+    uow: UnitOfWork,
+    folder: Folder,
+    blocks: BlockRange,
+    manner: RebuildOptions,
+    check: _Check | None = None,
+) -> int:
+    """Fold the canonical rows of these blocks onto the state before them; return how many logs.
+
+    Blocks above the final one are journaled. The rows may be others than those folded before:
+    nothing in memory counts any more.
+    """
     folder.forget()
     for hook in folder.hooks:
         hook.rebuilding()
     cursor = uow.cursor.get()
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
-    check = _Check(folder.hooks)
+    check = check or _Check(())
     logs_folded = 0
-    for blocks, logs in chunks(uow, BlockRange(0, last)):
-        said = folder.reader.read(logs, list(uow.calls.between(blocks.first, blocks.last)))
+    for chunk, logs in chunks(uow, blocks):
+        said = folder.reader.read(logs, list(uow.calls.between(chunk.first, chunk.last)))
         uow.dead_letters.append(said.dead)
-        said = with_feed(uow, folder.reader, said, blocks)
-        span = BlockSpan(blocks.last, said, final, check.stops(uow, blocks))
+        said = with_feed(uow, folder.reader, said, chunk)
+        span = BlockSpan(chunk.last, said, final, check.stops(uow, chunk))
         folder.fold(uow, span, check.at_stop)
         logs_folded += len(logs)
-        manner.progress(blocks.last, last)
-    uow.undo.prune_to(min(final, last))
-    note_folded(uow, folder.reader)
+        manner.progress(chunk.last, blocks.last)
+    uow.undo.prune_to(min(final, blocks.last))
     note_rebuilt(uow)
-    same = uow.projections.digest() == before
-    return RebuildResult(last, logs_folded, same, check.checked, tuple(check.differing))
+    return logs_folded

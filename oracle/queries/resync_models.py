@@ -43,6 +43,9 @@ class RewindAnswer(ApiModel):
     logs: int = Field(description="Set aside.")
     reports_missed: int
     by: str = Field(examples=["journal", "rebuild"])
+    snapshot_block: int | None = Field(
+        description="The snapshot that the fold went on from; null: it began at the start."
+    )
 
 
 class RawRow(ApiModel):
@@ -187,6 +190,7 @@ def rewind_answer(rewound: Rewound, *, dry_run: bool) -> RewindAnswer:
         logs=rewound.logs,
         reports_missed=rewound.reports,
         by="rebuild" if rewound.by_rebuild else "journal",
+        snapshot_block=rewound.snapshot,
     )
 
 

@@ -13,7 +13,7 @@ from oracle.domain.events.jsonl_fields import INT63_MAX
 from oracle.domain.events.network_events import Version
 
 _WEI_BYTES = 32
-_HASH_BYTES = 32
+HASH_BYTES = 32
 # What BIGINT can hold. Beyond it stand only sizes and time limits that somebody made up, and no
 # rule tells two such numbers apart.
 _LARGEST = INT63_MAX
@@ -53,7 +53,7 @@ def joined(hashes: tuple[str, ...]) -> bytes:
 def split(value: bytes) -> tuple[str, ...]:
     """32-byte hashes out of what `joined` made."""
     text = value.hex()
-    width = 2 * _HASH_BYTES
+    width = 2 * HASH_BYTES
     return tuple(["0x" + text[at : at + width] for at in range(0, len(text), width)])
 
 

@@ -16,7 +16,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.backfill import BackfillResult, backfill as backfill_blocks
 from oracle.indexer.rebuild import rebuild_state as rebuild_rows
-from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.indexer.reorgs.reorg import Rewound, rewind_to
 from oracle.queries.resync_models import backfill_answer, rebuild_answer, rewind_answer
 
 # Missing rows named on a terminal; `--json` names all.
@@ -53,13 +53,13 @@ def rewind(
     Example: qos-oracle resync rewind --to-block 19000000 --dry-run
     """
     with working(config, "resync rewind", dry_run=dry_run) as (app, manner):
-        rewound = rewind_to(app.chain, app.store, app.folder, to_block, manner)
+        min_scores = app.config.oracle.min_scores
+        rewound = rewind_to(app.chain, app.store, app.folder, to_block, manner, min_scores)
     if as_json:
         print_answer(rewind_answer(rewound, dry_run=dry_run))
         return
-    way = "by folding anew: the undo journal ends above it" if rewound.by_rebuild else "by journal"
     line = (
-        f"back from block {rewound.abandoned} to {rewound.ancestor.number}, {way}; "
+        f"back from block {rewound.abandoned} to {rewound.ancestor.number}, {_way(rewound)}; "
         f"{rewound.logs} logs set aside, {rewound.reports} reports missed"
     )
     say(line, dry_run=dry_run)
@@ -135,3 +135,11 @@ def _lines(found: BackfillResult) -> Iterator[str]:
         yield f"{blocks}: {found.served} logs served, none was missing"
         return
     yield f"{blocks}: {found.served} logs served, put in {len(missing)}; {told(found.rebuilt)}"
+
+
+def _way(rewound: Rewound) -> str:
+    """Return by what means the state went back, for people."""
+    if not rewound.by_rebuild:
+        return "by journal"
+    start = "" if rewound.snapshot is None else f" from the snapshot of block {rewound.snapshot}"
+    return f"by folding anew{start}: the undo journal ends above it"

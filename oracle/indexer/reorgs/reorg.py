@@ -12,6 +12,7 @@ from oracle.chain.heads import Heads
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
+from oracle.domain.reports.report import MIN_SCORES
 from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import Folder
@@ -27,6 +28,7 @@ from oracle.indexer.reorgs.fork_detection import (
     judge_fork,
     reject,
 )
+from oracle.indexer.snapshot_refold import refold_from_snapshot
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.raw.reorg_repository import Reorg
@@ -52,7 +54,8 @@ class Rewound:
     `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up,
     `endpoints` who said that they left; none where a user did. `reports`: how many had something
     to send; they are cut again on the chain that stays.
-    `by_rebuild`: the journal did not reach, so everything up to the ancestor was folded anew.
+    `by_rebuild`: the journal did not reach, so everything up to the ancestor was folded anew, or
+    what lies above `snapshot`, the block whose state was restored.
     """
 
     ancestor: BlockRef
@@ -62,6 +65,7 @@ class Rewound:
     reports: int
     by_rebuild: bool
     endpoints: tuple[str, ...] = ()
+    snapshot: int | None = None
 
 
 def rewind_if_forked(
@@ -104,13 +108,20 @@ def rewind_if_forked(
 
 
 def rewind_to(
-    chain: ChainReader, store: Store, folder: Folder, number: int, manner: RebuildOptions
+    chain: ChainReader,
+    store: Store,
+    folder: Folder,
+    number: int,
+    manner: RebuildOptions,
+    min_scores: int = MIN_SCORES,
 ) -> Rewound:
     """Go back to block `number`: by the journal, or where it ends by folding anew.
 
-    Where the chain skipped that height, to the block before it, and no further.
+    Where the chain skipped that height, to the block before it, and no further. `min_scores`: as
+    the reports have it, by which snapshots are named.
 
     Raises:
+        IncompleteLogsError: the journal does not reach, and raw rows were lost or changed.
         InputError: nothing is indexed, `number` lies below the start block or not below the
             cursor, or what we read up to it is not sure to be the chain's, see `check_ours`.
         TransientError: the chain does not answer.
@@ -131,7 +142,10 @@ def rewind_to(
             uow.undo.rollback_to(number)
         rewound = _go_back(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
         if by_rebuild:
-            rebuild_up_to(uow, folder, number, manner)
+            snapshot = refold_from_snapshot(uow, folder, number, min_scores, manner)
+            rewound = replace(rewound, snapshot=snapshot)
+            if snapshot is None:
+                rebuild_up_to(uow, folder, number, manner)
     folder.forget()
     return rewound
 

@@ -5,10 +5,17 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from msgspec.json import Encoder
-from sqlalchemy import Connection, Table, delete, select
+from sqlalchemy import Connection, Table, bindparam, delete, select
 
-from oracle.store.encoding import hexed
+from oracle.store.bulk import Row, append, fetch, upsert
+from oracle.store.encoding import HASH_BYTES, hexed, position_of
 from oracle.store.ops.bookmarks import Bookmarks
+from oracle.store.state.cursor_repository import last_row
+from oracle.store.state.group_repository import group_row
+from oracle.store.state.node_repository import node_row
+from oracle.store.state.round_rows import index_row, kick_row, word_row
+from oracle.store.state.snapshot_codec import PackedState
+from oracle.store.state.task_repository import task_row
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.chain_tables import state_snapshot, undo
 from oracle.store.tables.integrity_tables import dead_letter
@@ -91,6 +98,61 @@ class ProjectionRepository:
         self._connection.execute(delete(state_snapshot))
         UndoJournal(self._connection).clear()
         Bookmarks(self._connection).count_remake()
+
+    def restore(self, block: int, state: PackedState) -> bool:
+        """Put every projection back to what it was after `block`; empty the undo journal.
+
+        `state` is the snapshot of that block. Return False, and change nothing, if a task that the
+        snapshot leaves out changed after it. Raw rows, dead letters, blocks, cursor and reports
+        are the caller's to change.
+        """
+        tasks = [task_row(restored) for restored in state.tasks]
+        if self._tasks_changed_after(block) - {row[0] for row in tasks}:
+            return False
+        self._delete_groups_created_after(block)
+        self._connection.execute(delete(task).where(task.c.seen_at > block))
+        upsert(self._connection, task, tasks)
+        upsert(self._connection, open_group, list(map(group_row, state.groups)))
+        self._replace(node, list(map(node_row, state.nodes)))
+        self._replace(node_index, list(map(index_row, state.indexes)))
+        self._replace(lane_word, list(map(word_row, state.words)))
+        self._replace(kick, list(map(kick_row, state.kicks)))
+        self._replace(last_event, [] if state.last is None else [last_row(state.last)])
+        journal = UndoJournal(self._connection)
+        journal.delete_appended_above(block)
+        journal.clear()
+        Bookmarks(self._connection).count_remake()
+        return True
+
+    def _replace(self, table: Table, rows: list[Row]) -> None:
+        self._connection.execute(delete(table))
+        append(self._connection, table, rows)
+
+    def _tasks_changed_after(self, block: int) -> set[bytes]:
+        """Return the keys of the tasks that were there after `block` and changed since."""
+        changed = (task.c.seen_at <= block) & (task.c.changed_at > block)
+        return set(self._connection.execute(select(task.c.key).where(changed)).scalars())
+
+    def _delete_groups_created_after(self, block: int) -> None:
+        """Delete the groups whose first task was created above `block`.
+
+        A group that was closed by then has not changed: it takes no task any more.
+        """
+        if self._connection.execute(select(open_group.c.task_group).limit(1)).first() is None:
+            return
+        changed = select(task.c.key, task.c.task_group, task.c.created_at).where(
+            task.c.changed_at > block, task.c.task_group.is_not(None)
+        )
+        group_by_task = {
+            key: group
+            for key, group, created_at in self._connection.execute(changed)
+            if position_of(created_at).block > block
+        }
+        groups = fetch(self._connection, open_group, set(group_by_task.values()))
+        later = [{"gone": key} for key, tasks, _ in groups if tasks[:HASH_BYTES] in group_by_task]
+        if later:
+            gone = delete(open_group).where(open_group.c.task_group == bindparam("gone"))
+            self._connection.execute(gone, later)
 
     def compared_tables(self) -> tuple[Table, ...]:
         """Return the tables whose every row follows from the raw rows."""

@@ -98,12 +98,19 @@ class UndoJournal:
         self._check_reach(number, f"run `qos-oracle resync rewind --to-block {number}`")
         for kind, rows in self._oldest_above(number).items():
             self._restore(_JOURNALED[kind], rows)
+        self.delete_appended_above(number)
+        self._connection.execute(delete(undo).where(undo.c.block > number))
+        self._bookmarks.count_remake()
+
+    def delete_appended_above(self, number: int) -> None:
+        """Delete the rows that were appended above block `number`; reopen kickout intervals.
+
+        These rows need no pre-image, so that it works at any depth.
+        """
         for table in _APPENDED:
             self._connection.execute(delete(table).where(table.c.block > number))
         reopened = update(kickout).where(kickout.c.closed_block > number)
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSING)))
-        self._connection.execute(delete(undo).where(undo.c.block > number))
-        self._bookmarks.count_remake()
 
     def nodes_after(self, number: int) -> dict[bytes, Row | None]:
         """Return, of each node that changed above block `number`, its row after it, by key.

@@ -87,7 +87,7 @@ def test_rewind_and_run_again_end_where_we_were(config, database, capsys, back, 
 
     answer = told(capsys, "rewind", "--to-block", head - back, "--config", config)
 
-    assert answer["by"] == way
+    assert (answer["by"], answer["snapshot_block"]) == (way, None)
     assert state(database)[0] == head - back
     assert run(["run", "--once", "--config", str(config)]) == 0
     # Another test may have added blocks.

@@ -1,0 +1,259 @@
+"""A rewind below the journal restores a snapshot, and ends in the bytes of a fold from nothing."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+from sqlalchemy import update
+
+from oracle.domain.reports.report import MIN_SCORES
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer import folded_state, snapshots
+from oracle.indexer.completeness import IncompleteLogsError
+from oracle.indexer.provenance import note_stale
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.reorgs.reorg import Rewound, rewind_to
+from oracle.indexer.rules_binding import bind_rules
+from oracle.indexer.snapshots import (
+    SampleCheck,
+    SnapshotSource,
+    make_next_snapshot,
+    store_sample_result,
+)
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state import snapshot_codec
+from oracle.store.tables.chain_tables import state_snapshot
+from oracle.store.tables.log_tables import log_row
+from tests.support.examples import examples
+from tests.support.scripted import Event, ScriptedChain
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import RULES, Follower, folder, mined
+from tests.support.txmgr.stores import NewStore
+
+TERMINAL = replace(RULES, name="terminal", close="terminal")
+BLOCKS = Traffic(3).blocks(100)
+# Below the journal, which reaches back to the final block.
+DEEP = 70
+
+
+def make_snapshots(follower: Follower) -> list[int]:
+    """Make every snapshot of final blocks; return their blocks."""
+    rules, reader = follower.folder.rules, follower.folder.reader
+    source = SnapshotSource(follower.store, reader, rules, MIN_SCORES)
+    blocks = []
+    while (made := make_next_snapshot(source, RebuildOptions())) is not None:
+        blocks.append(made.block)
+    return blocks
+
+
+@contextmanager
+def small_snapshots(logs: int, intervals: int = 2) -> Iterator[None]:
+    """Have a snapshot made every few logs, so that a short history has several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshots, "SNAPSHOT_LOGS", logs)
+        patch.setattr(snapshots, "_KEPT_INTERVALS", intervals)
+        yield
+
+
+def caught_up(store: Store, blocks: Sequence[Sequence[Event]], rules: Rules = RULES) -> Follower:
+    follower = Follower(mined(blocks), store, folder=folder(rules))
+    with store.transaction() as uow:
+        bind_rules(uow, rules)
+    follower.catch_up()
+    return follower
+
+
+def rewind(follower: Follower, number: int) -> Rewound:
+    return rewind_to(follower.chain, follower.store, follower.folder, number, RebuildOptions())
+
+
+def up_to(chain: ScriptedChain, number: int) -> ScriptedChain:
+    """Return the chain as it was when this was its newest block."""
+    shorter = chain.copy()
+    del shorter.blocks[number + 1 :]
+    return shorter
+
+
+def fork_from(follower: Follower, number: int, blocks: Sequence[Sequence[Event]]) -> None:
+    """Have the follower read a chain that has these blocks above this number."""
+    follower.chain = mined(blocks, up_to(follower.chain, number))
+    follower.restart()
+    follower.catch_up()
+
+
+def fresh_dump(new_store: NewStore, chain: ScriptedChain, rules: Rules) -> list[str]:
+    """Return everything that a fold of the chain from nothing gives."""
+    with new_store() as store:
+        follower = Follower(chain, store, folder=folder(rules))
+        follower.catch_up()
+        return follower.dump()
+
+
+@pytest.mark.slow
+# Where others work on the machine too.
+@pytest.mark.timeout(900)
+@examples(10)
+@given(
+    seed=st.integers(0, 2**16),
+    targets=st.tuples(st.integers(0, 50), st.integers(0, 50)),
+    logs=st.sampled_from((7, 20)),
+    intervals=st.integers(0, 2),
+    rules=st.sampled_from((RULES, TERMINAL)),
+)
+def test_rewind_from_a_snapshot_equals_a_fold_from_nothing_on_every_fork(
+    new_sqlite_store: NewStore,
+    seed: int,
+    targets: tuple[int, int],
+    logs: int,
+    intervals: int,
+    rules: Rules,
+):
+    with new_sqlite_store() as store, small_snapshots(logs, intervals):
+        follower = caught_up(store, Traffic(seed).blocks(60), rules)
+        for number in targets:
+            made, whole, reports = make_snapshots(follower), follower.dump(), follower.reports()
+
+            rewound = rewind(follower, number)
+
+            below = [block for block in made if block < number]
+            assert rewound.by_rebuild
+            assert rewound.snapshot in below or not below
+            there = follower.dump()
+            assert there == fresh_dump(new_sqlite_store, up_to(follower.chain, number), rules)
+            follower.catch_up()
+            assert follower.dump() == whole
+            assert follower.reports() == reports
+            # Back again, and other blocks from there on.
+            rewind(follower, number)
+            assert follower.dump() == there
+            fork_from(follower, number, Traffic(seed + 1).blocks(60))
+
+
+def test_rewind_below_the_journal_folds_from_the_newest_snapshot(
+    store: Store, new_store: NewStore
+):
+    with small_snapshots(7):
+        follower = caught_up(store, BLOCKS)
+        made = make_snapshots(follower)
+
+        rewound = rewind(follower, DEEP)
+
+    assert rewound.by_rebuild
+    assert rewound.snapshot == max(block for block in made if block < DEEP)
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
+    with store.reading() as uow:
+        assert uow.snapshots.count()[0] == sum(block <= DEEP for block in made)
+
+
+def test_dry_run_of_a_rewind_from_a_snapshot_changes_nothing(store: Store):
+    with small_snapshots(7):
+        follower = caught_up(store, BLOCKS)
+        make_snapshots(follower)
+        before = follower.dump()
+
+        options = RebuildOptions(dry_run=True)
+        rewound = rewind_to(follower.chain, store, follower.folder, DEEP, options)
+
+    assert rewound.snapshot is not None
+    assert follower.dump() == before
+
+
+def test_rewind_of_a_fork_takes_no_snapshot_of_the_fork_before(store: Store, new_store: NewStore):
+    with small_snapshots(7):
+        follower = caught_up(store, BLOCKS)
+        make_snapshots(follower)
+        rewind(follower, 30)
+        fork_from(follower, 30, Traffic(8).blocks(70))
+        # Nobody has made a snapshot of this fork yet.
+        rewound = rewind(follower, DEEP)
+
+    assert rewound.snapshot is not None
+    assert rewound.snapshot <= 30
+    assert follower.dump() == fresh_dump(new_store, up_to(follower.chain, DEEP), RULES)
+
+
+def test_rewind_under_other_rules_folds_from_nothing(store: Store, new_store: NewStore):
+    other = replace(RULES, name="other", pool_size=2)
+    with small_snapshots(7):
+        make_snapshots(caught_up(store, BLOCKS))
+        follower = Follower.__new__(Follower)
+        follower.chain, follower.store = mined(BLOCKS), store
+        follower.folder = folder(other)
+
+        rewound = rewind(follower, DEEP)
+
+    assert rewound.snapshot is None
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), other)
+
+
+def test_rewind_by_another_version_of_the_fold_folds_from_nothing(
+    store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+):
+    with small_snapshots(7):
+        follower = caught_up(store, BLOCKS)
+        make_snapshots(follower)
+        monkeypatch.setattr(folded_state, "FOLD_VERSION", 99)
+
+        rewound = rewind(follower, DEEP)
+
+    assert rewound.snapshot is None
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
+
+
+def damage_snapshots(uow: UnitOfWork) -> None:
+    uow._connection.execute(update(state_snapshot).values(body=b"damaged"))
+
+
+def note_mismatch(uow: UnitOfWork) -> None:
+    store_sample_result(uow, SampleCheck(99, 1, ("node 0xa0",)))
+
+
+@pytest.mark.parametrize("distrust", [damage_snapshots, note_mismatch, note_stale])
+def test_rewind_with_a_distrusted_state_or_snapshot_folds_from_nothing(
+    store: Store, new_store: NewStore, distrust: Callable[[UnitOfWork], None]
+):
+    with small_snapshots(7):
+        follower = caught_up(store, BLOCKS)
+        make_snapshots(follower)
+        with store.transaction() as uow:
+            distrust(uow)
+
+        rewound = rewind(follower, DEEP)
+
+    assert rewound.snapshot is None
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
+
+
+def test_rewind_with_damaged_logs_below_the_snapshot_is_refused(store: Store):
+    with small_snapshots(7):
+        follower = caught_up(store, BLOCKS)
+        make_snapshots(follower)
+        with store.transaction() as uow:
+            uow._connection.execute(update(log_row).values(data=b"~"))
+        before = follower.dump()
+
+        with pytest.raises(IncompleteLogsError, match="resync verify"):
+            rewind(follower, DEEP)
+
+    assert follower.dump() == before
+
+
+def test_rewind_where_a_left_out_task_changed_passes_the_snapshot_over(
+    store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+):
+    real = snapshot_codec.pack
+    # As if every task had been over long before: their rows are later ones by now.
+    monkeypatch.setattr(folded_state, "pack", lambda state: real(state._replace(tasks=())))
+    with small_snapshots(7):
+        follower = caught_up(store, BLOCKS)
+        made = make_snapshots(follower)
+        # At one of these blocks a task runs.
+        for number in range(86, 20, -6):
+            rewound = rewind(follower, number)
+            if rewound.snapshot != max(block for block in made if block < number):
+                break
+
+    assert rewound.snapshot != max(block for block in made if block < number)
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:number]), RULES)
