@@ -359,3 +359,94 @@ def test_rebuild_takes_the_count_that_both_endpoints_of_the_only_provider_report
     office.restart(urls=two_urls_of(liar))
     liar.rule(COUNT, moved_by(3))
     assert compare_with_chain(office.context, 1000).mined == office.premises.nonce + 3
+
+
+def hidden_transactions() -> Fault:
+    """Return a fault that takes all transactions out of whole blocks."""
+
+    def answer(_: Question, response: Answer) -> Answer:
+        block = response.get("result")
+        return {**response, "result": block and {**block, "transactions": []}}
+
+    return Fault(answer=answer)
+
+
+def moved_transactions() -> Fault:
+    """Return a fault that shows another transaction of the same sender with each nonce."""
+
+    def answer(_: Question, response: Answer) -> Answer:
+        block = response.get("result")
+        sent = [{**one, "input": "0x12345678"} for one in (block or {}).get("transactions", ())]
+        return {**response, "result": block and {**block, "transactions": sent}}
+
+    return Fault(answer=answer)
+
+
+LIES_ABOUT_NONCES = {
+    "reverted": (RECEIPT, changed_receipt({"status": "0x0"})),
+    "hidden": ("eth_getBlockByNumber", hidden_transactions()),
+    "another call": ("eth_getBlockByNumber", moved_transactions()),
+    "no receipt": (RECEIPT, null()),
+}
+
+
+@pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
+def test_nonces_are_not_rebuilt_from_transactions_that_one_provider_alone_shows(
+    outnumbered_office: Office, liar: Proxy, new_sqlite_store: NewStore, lie: str
+):
+    office = outnumbered_office
+    office.pushed()
+    with new_sqlite_store() as fresh:
+        context = replace(office.context, store=blank(office, fresh))
+        honest = compare_with_chain(context, 1000)
+        assert honest.spent
+        liar.rule(*LIES_ABOUT_NONCES[lie])
+        with pytest.raises(TransientError, match="two providers have to show the same"):
+            compare_with_chain(context, 1000)
+
+        liar.heal()
+        assert compare_with_chain(context, 1000) == honest
+
+
+@pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
+def test_nonces_are_rebuilt_from_what_two_providers_show_beside_a_liar(
+    sqlite_office: Office,
+    liar: Proxy,
+    honest: Proxy,
+    open_proxy: OpenProxy,
+    new_sqlite_store: NewStore,
+    lie: str,
+):
+    office = sqlite_office
+    office.restart(urls=[*two_urls_of(liar), honest.url, open_proxy().url])
+    office.pushed()
+    with new_sqlite_store() as fresh:
+        context = replace(office.context, store=blank(office, fresh))
+        findings = compare_with_chain(context, 1000)
+        assert findings.spent
+        liar.rule(*LIES_ABOUT_NONCES[lie])
+        assert compare_with_chain(context, 1000) == findings
+
+
+def test_nonces_are_not_rebuilt_while_only_one_provider_shows_blocks(
+    outnumbered_office: Office, honest: Proxy, new_sqlite_store: NewStore
+):
+    office = outnumbered_office
+    office.pushed()
+    with new_sqlite_store() as fresh:
+        context = replace(office.context, store=blank(office, fresh))
+        honest.rule("eth_getBlockByNumber", status(503))
+        with pytest.raises(TransientError, match="two providers have to show which transactions"):
+            compare_with_chain(context, 1000)
+
+
+def test_price_of_a_rebuilt_nonce_is_the_lowest_that_is_reported(
+    outnumbered_office: Office, liar: Proxy, new_sqlite_store: NewStore
+):
+    office = outnumbered_office
+    office.pushed()
+    with new_sqlite_store() as fresh:
+        context = replace(office.context, store=blank(office, fresh))
+        spent = compare_with_chain(context, 1000).spent
+        liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
+        assert compare_with_chain(context, 1000).spent == spent
