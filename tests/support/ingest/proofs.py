@@ -47,8 +47,8 @@ class Site:
     folder: Path
     capsys: pytest.CaptureFixture[str]
 
-    def once(self, *places: int, **verify: object) -> tuple[int, str]:
-        """Run once over the endpoints of these places; return the exit code and the last words."""
+    def once(self, *places: int | str, **verify: object) -> tuple[int, str]:
+        """Run once over these endpoints, places or URLs; return exit code and last words."""
         path = self.configured(*places, **verify)
         self.capsys.readouterr()
         code = run(["run", "--once", "--config", str(path)])
@@ -62,9 +62,11 @@ class Site:
         said = self.capsys.readouterr()
         return code, said.out + said.err
 
-    def configured(self, *places: int, **verify: object) -> Path:
+    def configured(self, *places: int | str, **verify: object) -> Path:
         told = settings(self.chain, self.folder)
-        told["chain"]["endpoints"] = [self.chain.urls[place] for place in places]
+        told["chain"]["endpoints"] = [
+            place if isinstance(place, str) else self.chain.urls[place] for place in places
+        ]
         # Without reports nothing but the newest blocks is read as the head is.
         del told["oracle"]
         if verify:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
+from oracle.cli.options import open_app
 from tests.support.cli.daemon import starting
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.proofs import Site, grown
@@ -60,6 +61,19 @@ def test_a_second_endpoint_that_does_not_answer_agrees_to_nothing(worthless: ACh
     assert (code, "does not answer" in words) == (1, True)
     worthless.providers[1].faults.remove(silent)
     assert site.once(0, 1) == (0, "")
+
+
+def test_two_urls_of_one_provider_are_no_second_witness(worthless: AChain, site: Site):
+    assert site.once(0)[0] == 1
+    urls = [f"{worthless.urls[0]}/{key}-key" for key in ("first", "second")]
+    path = site.configured(*urls, 1)
+    assert "no second one has agreed about them yet" in site.tell("status")[1]
+
+    # The only other provider is proven wrong.
+    with open_app(path) as app, app.store.transaction() as uow:
+        uow.facts.quarantine.add(app.source.endpoint_names()[2], "made logs up")
+
+    assert "there is no second one" in site.tell("status")[1]
 
 
 def test_zero_blooms_that_no_hash_binds_are_no_proof(a_chain: AChain, site: Site):

@@ -11,6 +11,8 @@ from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
 from tests.support.cli.local_network import write
 from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.sending.faults import Fault
+from tests.support.sending.proxy import proxy
 
 ADMIN = "0x" + "ad" * 20
 NOBODY = "0x" + "9" * 40
@@ -123,6 +125,33 @@ def test_a_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watch
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     assert "eth_sendRawTransaction" not in watched.seen
+
+
+def test_two_hosts_of_one_provider_are_one_witness_of_a_deployment(
+    settings, network, tmp_path, capsys
+):
+    """They report alike that it failed; the honest provider stands first."""
+    network.stage.chain.ask("evm_setAutomine", True)
+    with proxy(network.url) as liar, proxy(network.url) as honest:
+        liar.rule("eth_getTransactionReceipt", Fault(answer=reverted))
+        settings["chain"] |= {
+            "endpoints": [
+                honest.url.replace("127.0.0.1", "127.1"),
+                liar.url,
+                liar.url.replace("127.0.0.1", "localhost"),
+            ],
+            "providers": {"127.0.0.1": "shared", "localhost": "shared"},
+        }
+        path = write(settings, tmp_path / "config.toml")
+        command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
+        assert run([*command, "--config", str(path)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert network.stage.chain.ask("eth_getCode", answer["address"], "latest") != "0x"
+
+
+def reverted(_, response):
+    receipt = response["result"]
+    return {**response, "result": receipt and {**receipt, "status": "0x0"}}
 
 
 def test_nothing_is_deployed_where_nobody_can_be_asked_or_dry(settings, tmp_path, capsys, watched):
