@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from devnet.demo.ending import Summary
-from oracle.cli.options import open_folded
+from oracle.cli.options import load_config
 from oracle.domain.ids import Address
 from oracle.queries.explain import EventArchive, block_at, explain
 from oracle.queries.sentences.explained_standing import standing_as_of
@@ -18,9 +18,16 @@ _QOS_STEPS = 10_000
 
 def why_it_stands_so(configuration: Path, node: Address) -> str:
     """Say it as `explain` does, as of the last block that the daemon has folded."""
-    with open_folded(configuration) as app:
-        as_of = block_at(lambda: app.chain, app.store, None)
-        told = explain(EventArchive(app.store, app.reader, app.rules), node, as_of)
+    # Endpoints and clients: the help of `demo` has to stay quick.
+    from oracle.daemon.compose import check_chain_of, open_index  # noqa: PLC0415
+    from oracle.daemon.records import open_folded_records  # noqa: PLC0415
+
+    with (
+        open_folded_records(load_config(configuration)) as records,
+        open_index(records) as index,
+    ):
+        as_of = block_at(lambda: check_chain_of(index), index.store, None)
+        told = explain(EventArchive(index.store, index.reader, index.rules), node, as_of)
     standing = standing_as_of(told)
     return f"{headline(standing)} {details(standing)}".strip()
 

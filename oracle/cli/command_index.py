@@ -125,7 +125,7 @@ def _log_beside_answers() -> None:
     """Have it logged to stderr before there are settings, and where a command takes none.
 
     By itself the library writes to stdout, between what a command prints. Which is slow to
-    import: who has not yet gets it with the settings (`options.open_app`).
+    import: who has not yet gets it with the settings (`options.load_config`).
     """
     if "structlog" in sys.modules:
         import_module("oracle.telemetry.logging_setup").configure("auto", "info")

@@ -2,8 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -11,13 +10,10 @@ import typer
 
 from oracle.daemon.config.loader import Config, load
 from oracle.errors import InputError
-from oracle.indexer.rules_binding import refuse_other_rules
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pydantic import BaseModel
-
-    from oracle.daemon.app import App
 
     _Answer: TypeAlias = BaseModel | DataclassInstance
 
@@ -72,32 +68,6 @@ def load_config(path: Path) -> Config:
     config = load(path)
     logging_setup.configure(config.log.format, config.log.level)
     return config
-
-
-def open_app(config: Path) -> "App":
-    """Read the configuration and hand out the rooms; use it in a `with`.
-
-    From here on log lines are as `[log]` says, on stderr: what is printed stands on stdout alone.
-
-    Raises:
-        InputError: the configuration has faults; all of them in one message.
-    """
-    from oracle.daemon.app import App  # noqa: PLC0415  endpoints and keys: half a second
-
-    return App(load_config(config))
-
-
-@contextmanager
-def open_folded(config: Path) -> Iterator["App"]:
-    """The same, for who reads what was folded: only through the rules that folded it.
-
-    Raises:
-        InputError: the configuration has faults, or names other rules than the database's.
-    """
-    with open_app(config) as app:
-        with app.store.reading() as uow:
-            refuse_other_rules(uow, app.rules)
-        yield app
 
 
 def print_answer(answer: "_Answer | Sequence[_Answer]") -> None:

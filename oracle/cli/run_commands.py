@@ -7,18 +7,18 @@ import typer
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
-    open_app,
     print_answer,
 )
-from oracle.daemon.app import App
+from oracle.daemon.config.loader import load
 from oracle.daemon.main_loop import run_daemon, run_to_head
-from oracle.daemon.run_phases import Sends
+from oracle.daemon.process import Sends
+from oracle.daemon.senders import refuse_unproven
 from oracle.daemon.startup import tracing
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import InputError
 from oracle.queries.run_models import FoldedBlock, RunResult
-from oracle.store.schema import SchemaAge, schema_state
+from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import logging_setup
 
 _SendOption = Annotated[
@@ -75,36 +75,30 @@ def run(
         raise InputError("--once leaves when all is done, and --standby waits: give one")
 
     def work(stop: StopSignal) -> None:
-        with open_app(config) as app, tracing(app.config.tracing.endpoint):
-            told = app.config
-            logging_setup.configure("json" if as_json else told.log.format, told.log.level)
-            if schema_state(told.database.url).age is not SchemaAge.EMPTY:
-                # Says at once what is wrong with it. An empty one stays so until the chain
-                # is right.
-                app.require_store()
-            sends = Sends(
-                reports=told.oracle.publish if publish is None else publish,
-                starts=(told.dispatch.enabled and publish is not False)
-                if dispatch is None
-                else dispatch,
-            )
-            if sends.reports or sends.starts:
-                app.refuse_unproven()
-            if once:
-                run_to_head(app, sends, stop)
-                if as_json:
-                    print_answer(_reached(app, sends))
-            else:
-                run_daemon(app, sends, stop, is_standby=standby)
+        settings = load(config)
+        logging_setup.configure("json" if as_json else settings.log.format, settings.log.level)
+        sends = Sends(
+            reports=settings.oracle.publish if publish is None else publish,
+            starts=(settings.dispatch.enabled and publish is not False)
+            if dispatch is None
+            else dispatch,
+        )
+        if sends.reports or sends.starts:
+            refuse_unproven(settings)
+        with tracing(settings.tracing.endpoint):
+            if not once:
+                run_daemon(settings, sends, stop, is_standby=standby)
+                return
+            cursor = run_to_head(settings, sends, stop)
+        if as_json:
+            print_answer(_reached(cursor, sends))
 
     raise_descriptor_limit()
     until_told(work)
 
 
-def _reached(app: App, sends: Sends) -> RunResult:
+def _reached(cursor: Cursor | None, sends: Sends) -> RunResult:
     """Return how far the index is, and what could be sent on the way."""
-    with app.store.reading() as uow:
-        cursor = uow.cursor.get()
     return RunResult(
         folded=None if cursor is None else FoldedBlock(block=cursor.number, time=cursor.time),
         publishing=sends.reports,

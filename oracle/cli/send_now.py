@@ -1,14 +1,22 @@
 """Takes one planned call to the endpoints, for commands that do by hand what the daemon does."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from oracle.bindings.inspection import inspected
 from oracle.chain.heads import Heads
 from oracle.cli.write_session import command_lease, tell_of_lease
-from oracle.daemon.app import App
+from oracle.daemon.compose import Index, check_chain_of
 from oracle.daemon.contexts import ReporterContexts
+from oracle.daemon.senders import (
+    Reporter,
+    key_opener,
+    open_reporter,
+    oracle_address,
+    reporter_contexts,
+)
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.txmgr.context import StepResult
@@ -23,49 +31,65 @@ _NOT_NOW = (
 Plan = Callable[[ReporterContexts, Heads], StepResult | None]
 
 
-def published(app: App, command: str, plan: Plan) -> list[StepResult]:
+@contextmanager
+def opened_reporter(index: Index) -> Iterator[Reporter]:
+    """Open the keys of reports, and ask the endpoints whether they are of the right chain.
+
+    Raises:
+        InputError: no contract is configured, a key cannot be opened, or it is another chain.
+        TransientError: no endpoint answers.
+    """
+    with open_reporter(index, key_opener(index.config)) as reporter:
+        check_chain_of(index)
+        yield reporter
+
+
+def published(reporter: Reporter, command: str, plan: Plan) -> list[StepResult]:
     """Plan one call and send it; the daemon watches it from there.
 
     Raises:
         InputError: the contract differs from the configuration, or nothing can be planned now.
         FatalError: a daemon holds the lease of this database; it does all this by itself.
     """
-    _check(app)
-    with command_lease(app.store, command) as epoch:
-        reporter = app.reporter(epoch, unix_seconds)
-        reconcile(reporter.tx)
-        planned = plan(reporter, app.chain.heads())
+    _check(reporter)
+    chain = reporter.index.chain
+    with command_lease(reporter.index.store, command) as epoch:
+        contexts = reporter_contexts(reporter, epoch, unix_seconds)
+        reconcile(contexts.tx)
+        planned = plan(contexts, chain.heads())
         if planned is None:
             raise InputError(_NOT_NOW)
         steps = [planned]
-        manager = TransactionManager(reporter.tx)
-        while (step := manager.step(app.chain.heads())) is not None:
+        manager = TransactionManager(contexts.tx)
+        while (step := manager.step(chain.heads())) is not None:
             steps.append(step)
     return steps
 
 
-def dry_run_text(app: App, plan: Plan, otherwise: str) -> str:
+def dry_run_text(reporter: Reporter, plan: Plan, otherwise: str) -> str:
     """Say what `published` would sign first, else `otherwise`; nothing is signed or written.
 
     Raises:
         InputError: as `published` does.
     """
-    _check(app)
-    tell_of_lease(app.store)
+    _check(reporter)
+    chain = reporter.index.chain
+    tell_of_lease(reporter.index.store)
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
-        reporter = app.reporter(0, unix_seconds).dry(Path(folder))
-        said_by(lambda: reconcile(reporter.tx), otherwise)
-        said = said_by(lambda: plan(reporter, app.chain.heads()), otherwise)
+        contexts = reporter_contexts(reporter, 0, unix_seconds).dry(Path(folder))
+        said_by(lambda: reconcile(contexts.tx), otherwise)
+        said = said_by(lambda: plan(contexts, chain.heads()), otherwise)
     if said is None:
         raise InputError(_NOT_NOW)
     return said
 
 
-def _check(app: App) -> None:
-    _, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
+def _check(reporter: Reporter) -> None:
+    contract = oracle_address(reporter.index.config)
+    _, found = inspected(reporter.account.lines, contract, reporter.expected)
     if found:
         raise InputError(f"the contract is not as configured: {found[0].line()}")
-    with app.store.reading() as uow:
+    with reporter.index.store.reading() as uow:
         stopped = uow.halts.reason()
     if stopped is not None:
         raise InputError(f"nothing is sent: {stopped}; `qos-oracle halt list` shows it")

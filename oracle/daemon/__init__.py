@@ -1,1 +1,1 @@
-"""The composition root, the scheduler and its jobs, the lease, HTTP."""
+"""Opens the parts of every command; the scheduler and its jobs, the lease, HTTP."""

@@ -15,6 +15,7 @@ import structlog
 import typer
 
 from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.lease.lease_holder import holder_name
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import OracleError
 from oracle.queries.text.human_numbers import span
@@ -118,12 +119,16 @@ def downtime_of(before: ReportedHealth) -> str | None:
 
 @contextmanager
 def reporting_health(
-    reporter: HealthReporter, lease_failure: Callable[[], OracleError | None]
+    store: Store,
+    health: DaemonHealth,
+    command: str,
+    lease_failure: Callable[[], OracleError | None],
 ) -> Iterator[None]:
-    """Report around the daemon's work, and write down what ended it.
+    """Report around the daemon's work, in the name of `command`, and store what ended it.
 
     `lease_failure`: why the lease is no longer ours, None: it is.
     """
+    reporter = HealthReporter(store, health, holder_name(command))
     reporter.start()
     failure: BaseException | None = None
     try:

@@ -30,6 +30,8 @@ LEAST_SILENCE_SECONDS = 60.0
 STUCK_SECONDS = 180.0
 
 Clock = Callable[[], float]
+# What a tick did, for the log; None: nothing was to be done.
+Facts = Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Job:
 
     name: str
     every_seconds: float
-    turn: Callable[[], Mapping[str, object] | None]
+    turn: Callable[[], Facts]
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """What the transaction manager asks of whoever wants a call on chain: one `CallKind` a kind.
 
-It knows its kinds by name alone; the composition root registers them. What it asks inside a
+It knows its kinds by name alone; `daemon/contexts.py` registers them. What it asks inside a
 transaction asks nobody else; only `on_refused` and `may_take_over` may go to the network.
 """
 

@@ -1,5 +1,6 @@
 """The whole daemon at work on a real chain, unscripted: Anvil mines when a test says so."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,11 @@ from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile_loader import open_profile
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.maintenance_jobs import MaintenanceJobs
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.senders import Senders
+from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
@@ -301,8 +307,10 @@ class Office(WithContexts):
             ]
 
 
-def app_of(office: Office) -> Any:
-    """Return the parts of an app that publishing uses: database, chain, folder, report level."""
-    known = {"store": office.store, "chain": office.source, "folder": office.folder}
-    known["config"] = SimpleNamespace(oracle=SimpleNamespace(level="soft"))
-    return SimpleNamespace(**known, feed_client=lambda _name: None)
+def sending_jobs_of(office: Office) -> SendingJobs:
+    """Return a daemon's jobs that send, over an office: what sends needs no configuration."""
+    health = DaemonHealth(JobLiveness(time.monotonic))
+    index: Any = SimpleNamespace(store=office.store, chain=office.source, folder=office.folder)
+    maintenance = MaintenanceJobs(index, office.epoch, office.ingest, health, patience=None)
+    senders = Senders(office.contexts)
+    return SendingJobs(senders, office.ingest, health, maintenance.why_unsure)

@@ -4,20 +4,23 @@ Its JSON is in queries.explanation_view, `--full` in explain_full.
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
 
+from oracle.chain.source import ChainSource
 from oracle.cli.inspect.explain_full import full_lines, on_chain_line
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
     NodeArgument,
-    open_folded,
+    load_config,
     print_answer,
 )
-from oracle.daemon.app import App
+from oracle.daemon.compose import check_chain_of, open_index, open_reader
+from oracle.daemon.records import Records, open_folded_records
 from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.fixed_point import UNIT
@@ -70,14 +73,16 @@ def explain(
     """Say why a node's score is what it is: the answer first, then what costs it most."""
     if at is not None and of_round is not None:
         raise InputError("--at and --round name two blocks; give one of them")
-    with open_folded(config) as app:
-        as_of = _block(app, at, of_round)
-        with app.store.reading() as uow:
+    with open_folded_records(load_config(config)) as records:
+        number = at if of_round is None else as_of_round(records.store, of_round)
+        as_of = _block(records, number)
+        with records.store.reading() as uow:
             address = node_named(uow, node)
-        min_scores = app.config.oracle.min_scores
-        archive = EventArchive(app.store, app.reader, app.rules, min_scores)
+        min_scores = records.config.oracle.min_scores
+        reader = open_reader(records.config)
+        archive = EventArchive(records.store, reader, records.rules, min_scores)
         told = explain_node(archive, address, as_of)
-        ranking = None if as_json or full else _ranking(app, told)
+        ranking = None if as_json or full else _ranking(records, told)
     if as_json:
         print_answer(explanation_view(told))
         return
@@ -88,18 +93,23 @@ def explain(
     _print_answer(told, standing_as_of(told, ranking))
 
 
-def _block(app: App, at: int | None, of_round: int | None) -> BlockRef:
-    number = as_of_round(app.store, of_round) if of_round is not None else at
-    return block_at(lambda: app.chain, app.store, number)
+def _block(records: Records, number: int | None) -> BlockRef:
+    """Return the block of a number, or the last one folded; asks the chain only if need be."""
+    with ExitStack() as closing:
+
+        def open_checked_chain() -> ChainSource:
+            return check_chain_of(closing.enter_context(open_index(records)))
+
+        return block_at(open_checked_chain, records.store, number)
 
 
-def _ranking(app: App, told: Explanation) -> NodeRanking | None:
+def _ranking(records: Records, told: Explanation) -> NodeRanking | None:
     """Return all nodes as of the cursor; None: an earlier block is explained."""
-    with app.store.reading() as uow:
+    with records.store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number != told.as_of.number:
             return None
-        return NodeOrder(app.rules).at(uow, cursor)
+        return NodeOrder(records.rules).at(uow, cursor)
 
 
 def _print_answer(told: Explanation, standing: NodeStanding) -> None:

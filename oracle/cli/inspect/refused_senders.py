@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from oracle.daemon.app import App
+from oracle.daemon.compose import Index, fresh_endpoints
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.queries.contract_view import ChainView
 from oracle.queries.health import pause_finding
@@ -14,16 +14,16 @@ from oracle.txmgr.nonce_sync import why_refused
 _SECONDS = 3.0
 
 
-def with_refused(app: App, seen: StatusReport) -> StatusReport:
+def with_refused(index: Index, seen: StatusReport) -> StatusReport:
     """Put a pause on each sender that the chain has overtaken, or whose nonces are lost.
 
     `run` refuses it at its start, before it can write that down: an old copy of the database says
     itself that all is well.
     """
-    with app.fresh_endpoints() as pool:
+    with fresh_endpoints(index.config, index.chain) as pool:
         lines = pool.view(_SECONDS)
         reasons = {
-            account: why_refused(app.store, lines, account)
+            account: why_refused(index.store, lines, account)
             for account, pause in seen.accounts.items()
             if pause is None
         }

@@ -16,7 +16,6 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    open_app,
     print_answer,
 )
 from oracle.cli.system_options import SetOption, pairs_of
@@ -153,12 +152,14 @@ def _record(
     """Record blocks, from the start block to the newest one where nobody says otherwise."""
     from oracle.cli.inspect.fixture_export import record  # noqa: PLC0415  as above
     from oracle.cli.resync.resync_session import bar  # noqa: PLC0415
+    from oracle.daemon.compose import open_checked_chain  # noqa: PLC0415  as above
 
     first, last = asked
-    with open_app(config) as app, bar("export --fixture") as tell:
-        begin = app.config.chain.start_block if first is None else first
-        blocks = _blocks(begin, last, app.chain.heads().latest.number)
-        done = None if dry_run else record(app.chain, path, blocks, tell)
+    settings = load_config(config)
+    with open_checked_chain(settings) as chain, bar("export --fixture") as tell:
+        begin = settings.chain.start_block if first is None else first
+        blocks = _blocks(begin, last, chain.heads().latest.number)
+        done = None if dry_run else record(chain, path, blocks, tell)
     if as_json:
         print_answer(
             FixtureAnswer(

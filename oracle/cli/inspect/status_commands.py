@@ -7,9 +7,11 @@ import typer
 
 from oracle.cli.inspect.catching_up import watch_catching_up
 from oracle.cli.inspect.refused_senders import refused_findings, with_refused, without_advice
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
-from oracle.daemon.app import App
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.daemon.compose import Index, fresh_endpoints, open_index
 from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.senders import dispatcher_address, key_opener
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Condition, HealthFinding, HealthReport
@@ -48,24 +50,24 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     unknown. How the endpoints are is what the daemon saw of them last.
     """
     since = time.monotonic()
-    with open_folded(config) as app:
-        seen, account_balance = overview(app.store, worker), _balance_of_dispatcher(app)
-        looked = _read_chain_view(app, seen.folded)
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        seen, account_balance = overview(index.store, worker), _balance_of_dispatcher(index)
+        looked = _read_chain_view(index, seen.folded)
         if looked.head is not None:
-            seen = with_refused(app, seen)
-        is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
-        has_contract = app.config.oracle.address is not None
-        heartbeat = app.report_settings.heartbeat_seconds if has_contract else None
+            seen = with_refused(index, seen)
+        is_on, endpoints = index.dispatch_settings is not None, recall(index.chain, index.facts)
+        has_contract = index.config.oracle.address is not None
+        heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
-        unproven, surety = certainty_of(app.store, app.source, app.folder.scope)
-        health = _judged(app, seen, looked, now, unproven)
+        unproven, surety = certainty_of(index.store, index.chain, index.folder.scope)
+        health = _judged(index, seen, looked, now, unproven)
         answer = operator_status(
             seen,
             health=health,
             chain=looked,
             endpoints=endpoints,
             dispatcher=account_balance,
-            catching_up=_progress(app, seen, looked, health, since, now),
+            catching_up=_progress(index, seen, looked, health, since, now),
         )
     if as_json:
         print_answer(answer)
@@ -88,13 +90,13 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 
 
 def _judged(
-    app: App, seen: StatusReport, looked: ChainView, now: int, unproven: list[HealthFinding]
+    index: Index, seen: StatusReport, looked: ChainView, now: int, unproven: list[HealthFinding]
 ) -> HealthReport:
     """Return the health; where no daemon reports, by one look at the chain of our own."""
-    with app.store.reading() as uow:
+    with index.store.reading() as uow:
         health, is_reported = health_of(uow, worker), is_reported_now(uow, worker)
-    has_contract = app.config.oracle.address is not None
-    heartbeat = app.report_settings.heartbeat_seconds if has_contract else None
+    has_contract = index.config.oracle.address is not None
+    heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
     own = (
         report_findings(looked, heartbeat)
         if is_reported
@@ -105,29 +107,34 @@ def _judged(
 
 
 def _progress(
-    app: App, seen: StatusReport, looked: ChainView, health: HealthReport, since: float, now: int
+    index: Index,
+    seen: StatusReport,
+    looked: ChainView,
+    health: HealthReport,
+    since: float,
+    now: int,
 ) -> CatchingUp | None:
     """Return how fast who works on the database catches up; None: nobody does, or need to."""
     if seen.folded is None or looked.head is None or seen.lease is None:
         return None
     if Condition.BEHIND not in health.conditions:
         return None
-    return watch_catching_up(app.store, seen.folded, since, looked.head.number, time.sleep, now)
+    return watch_catching_up(index.store, seen.folded, since, looked.head.number, time.sleep, now)
 
 
-def _read_chain_view(app: App, folded: BlockRef | None) -> ChainView:
+def _read_chain_view(index: Index, folded: BlockRef | None) -> ChainView:
     number = None if folded is None else folded.number
-    with app.fresh_endpoints() as endpoints:
-        return ask_chain(endpoints, app.config.oracle.address, number)
+    with fresh_endpoints(index.config, index.chain) as endpoints:
+        return ask_chain(endpoints, index.config.oracle.address, number)
 
 
-def _balance_of_dispatcher(app: App) -> AccountBalance | None:
+def _balance_of_dispatcher(index: Index) -> AccountBalance | None:
     """Return what starts of tasks are paid from; None: nobody is drawn, or there is no key."""
     try:
-        address = app.dispatcher_address()
+        address = dispatcher_address(index.config, key_opener(index.config))
     except InputError as error:
         return AccountBalance(address=None, balance_wei=None, unknown=str(error))
     if address is None:
         return None
-    with app.fresh_endpoints() as endpoints:
+    with fresh_endpoints(index.config, index.chain) as endpoints:
         return account_balance(endpoints, address)

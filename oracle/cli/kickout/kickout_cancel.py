@@ -15,12 +15,14 @@ from oracle.cli.options import (
     NodeArgument,
     YesOption,
     confirm_action,
-    open_folded,
+    load_config,
     print_answer,
 )
-from oracle.cli.send_now import dry_run_text, published
-from oracle.daemon.app import App
+from oracle.cli.send_now import dry_run_text, opened_reporter, published
+from oracle.daemon.compose import open_index
 from oracle.daemon.contexts import ReporterContexts
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.senders import Reporter, oracle_address
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
 from oracle.errors import InputError
@@ -59,33 +61,15 @@ def cancel(
     The contract lets anybody cancel once the node has recovered or left, or the proposal is too
     old; before that, only the vetoer, whose key is not ours.
     """
-    with open_folded(config) as app:
-        app.require_oracle()
-        with app.store.reading() as uow:
+    with (
+        open_folded_records(load_config(config)) as records,
+        open_index(records) as index,
+    ):
+        oracle_address(index.config)
+        with index.store.reading() as uow:
             named = node_named(uow, node)
-        found = _found(app, named)
-        verdict = None if found.kick is None else verdict_on(app.publisher, named)
-        says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
-        is_possible = verdict is not None and verdict.outcome is PreflightOutcome.OK
-        if not found.waiting and not is_possible:
-            why = says if verdict is None else why_not_cancelled(app.contract, verdict)
-            raise InputError(f"{node}: nothing of ours to cancel: {why}")
-
-        def plan(reporter: ReporterContexts, _: Heads) -> StepResult | None:
-            return cancel_by_hand(reporter.kickouts, named)
-
-        if confirm_action(f"calling off the kickout of {named}", yes=yes, dry_run=dry_run):
-            sent = published(app, "kickout cancel", plan)
-            steps = [f"{step.did} {step.detail}" for step in sent]
-        else:
-            steps = [dry_run_text(app, plan, "it would be called off")]
-    cancellation = KickoutCancellation(
-        node=named,
-        not_sent=list(found.waiting),
-        contract_says=says,
-        steps=steps,
-        dry_run=dry_run,
-    )
+        with opened_reporter(index) as reporter:
+            cancellation = _cancel(reporter, named, node, yes=yes, dry_run=dry_run)
     if as_json:
         print_answer(cancellation)
         return
@@ -94,10 +78,39 @@ def cancel(
             typer.echo(f"{name:<14}{line}")
 
 
-def _found(app: App, node: Address) -> _CancelTargets:
-    publisher = app.publisher
-    with app.store.reading() as uow:
+def _cancel(
+    reporter: Reporter, named: Address, written: str, *, yes: bool, dry_run: bool
+) -> KickoutCancellation:
+    """Cancel what was not sent, and the proposal; `written` is the node as it was asked for."""
+    found = _found(reporter, named)
+    verdict = None if found.kick is None else verdict_on(reporter.account, named)
+    says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
+    is_possible = verdict is not None and verdict.outcome is PreflightOutcome.OK
+    if not found.waiting and not is_possible:
+        why = says if verdict is None else why_not_cancelled(reporter.contract, verdict)
+        raise InputError(f"{written}: nothing of ours to cancel: {why}")
+
+    def plan(contexts: ReporterContexts, _: Heads) -> StepResult | None:
+        return cancel_by_hand(contexts.kickouts, named)
+
+    if confirm_action(f"calling off the kickout of {named}", yes=yes, dry_run=dry_run):
+        sent = published(reporter, "kickout cancel", plan)
+        steps = [f"{step.did} {step.detail}" for step in sent]
+    else:
+        steps = [dry_run_text(reporter, plan, "it would be called off")]
+    return KickoutCancellation(
+        node=named,
+        not_sent=list(found.waiting),
+        contract_says=says,
+        steps=steps,
+        dry_run=dry_run,
+    )
+
+
+def _found(reporter: Reporter, node: Address) -> _CancelTargets:
+    account = reporter.account
+    with reporter.index.store.reading() as uow:
         kick, waiting = kick_of(uow, node), list[Intent]()
-        if publisher.has_payer:
-            waiting = unsent(uow, Account(app.config.chain.id, publisher.sender), node)
+        if account.has_payer:
+            waiting = unsent(uow, Account(reporter.index.config.chain.id, account.sender), node)
     return _CancelTargets(tuple(intent.id for intent in waiting), kick)

@@ -18,12 +18,14 @@ from oracle.cli.options import (
     NodeArgument,
     YesOption,
     confirm_action,
-    open_folded,
+    load_config,
     print_answer,
 )
-from oracle.cli.send_now import Plan, dry_run_text, published
-from oracle.daemon.app import App
+from oracle.cli.send_now import Plan, dry_run_text, opened_reporter, published
+from oracle.daemon.compose import Index, check_chain_of, open_index
 from oracle.daemon.contexts import ReporterContexts
+from oracle.daemon.records import Records, open_folded_records
+from oracle.daemon.senders import Reporter, oracle_address, report_account
 from oracle.domain.coverage import Level
 from oracle.domain.reports.kicks import KickState
 from oracle.errors import InputError
@@ -62,12 +64,12 @@ def list_kickouts(
     as_json: JsonOption = False,
 ) -> None:
     """List the nodes whose kickout is due or proposed, how far each is, and what is against it."""
-    with open_folded(config) as app:
-        cases = _cases(app)
-        bucket = _bucket(app) if ask_chain else None
-        needed = app.report_settings.kick_after_rounds
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        cases = _cases(index)
+        bucket = _bucket(index) if ask_chain else None
+        needed = index.report_settings.kick_after_rounds
         due = {case.node for case in cases}
-        with app.store.reading() as uow:
+        with index.store.reading() as uow:
             cursor = uow.cursor.get()
             kicks_not_due = [kick for kick in uow.rounds.live_kicks() if kick.node not in due]
             listed = KickoutList(kickouts=kickout_cases(uow, cases, kicks_not_due), bucket=bucket)
@@ -106,9 +108,9 @@ def _lines(entry: KickoutCaseEntry, needed: int, now: int) -> Iterator[str]:
         yield f"  {proposal.state}: proposed in round {proposal.round}{ready}"
 
 
-def _bucket(app: App) -> KickBucket:
-    publisher = app.publisher
-    return bucket_of(publisher.lines, app.require_oracle(), newest_block(publisher.lines))
+def _bucket(index: Index) -> KickBucket:
+    account = report_account(index.config, check_chain_of(index))
+    return bucket_of(account.lines, account.domain.contract, newest_block(account.lines))
 
 
 @kickout.command(epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
@@ -121,10 +123,10 @@ def evidence(
     ] = None,
 ) -> None:
     """Print the evidence against a node, or write it to a file named by its hash."""
-    with open_folded(config) as app:
-        look = _look(app, node)
-        with app.store.reading() as uow:
-            found = look.evidence or evidence_at(uow, _kickout_rules(app), look.interval)
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        look = _look(index, node)
+        with index.store.reading() as uow:
+            found = look.evidence or evidence_at(uow, _kickout_rules(index), look.interval)
     if to is None:
         typer.echo(found.text, nl=False)
     else:
@@ -149,21 +151,23 @@ def propose(
     as_json: JsonOption = False,
 ) -> None:
     """Propose the kickout of a node that is due; asks before it sends."""
-    with open_folded(config) as app:
-        app.require_oracle()
-        look = _look(app, node)
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        oracle_address(index.config)
+        look = _look(index, node)
         if look.obstacle is not None:
             raise InputError(f"{look.node}: {look.obstacle}")
         if look.held is not None and not one_creator:
             raise InputError(f"{look.node}: held for a person: {look.held}; {_IS_PROPOSED_BY}")
 
-        def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
-            return proposed(reporter.kickouts, look, heads)
+        def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+            return proposed(contexts.kickouts, look, heads)
 
-        if not confirm_action(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run):
-            _print_dry_run(app, look, plan, as_json=as_json)
-            return
-        result = _kickout_result(app, look, published(app, "kickout propose", plan))
+        is_agreed = confirm_action(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run)
+        with opened_reporter(index) as reporter:
+            if not is_agreed:
+                _print_dry_run(reporter, look, plan, as_json=as_json)
+                return
+            result = _kickout_result(index, look, published(reporter, "kickout propose", plan))
     _print_result(result, as_json=as_json)
 
 
@@ -177,62 +181,68 @@ def execute(
     as_json: JsonOption = False,
 ) -> None:
     """Execute the proposed kickout of a node; asks before it sends."""
-    with open_folded(config) as app:
-        app.require_oracle()
-        look = _look(app, node)
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        oracle_address(index.config)
+        look = _look(index, node)
         kick = look.kick
         if kick is None or kick.state is not KickState.LIVE:
             raise InputError(f"{look.node}: no kickout of it is proposed")
 
-        def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
-            return executed(reporter.kickouts, kick, heads)
+        def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+            return executed(contexts.kickouts, kick, heads)
 
-        if not confirm_action(f"kicking {look.node} out", yes=yes, dry_run=dry_run):
-            # That it is proposed already stands against a proposal only.
-            _print_dry_run(app, replace(look, obstacle=None), plan, as_json=as_json)
-            return
-        result = _kickout_result(app, look, published(app, "kickout execute", plan))
+        is_agreed = confirm_action(f"kicking {look.node} out", yes=yes, dry_run=dry_run)
+        with opened_reporter(index) as reporter:
+            if not is_agreed:
+                # That it is proposed already stands against a proposal only.
+                _print_dry_run(reporter, replace(look, obstacle=None), plan, as_json=as_json)
+                return
+            result = _kickout_result(index, look, published(reporter, "kickout execute", plan))
     _print_result(result, as_json=as_json)
 
 
-def _kickout_rules(app: App) -> KickoutRules:
-    return KickoutRules(app.rules, app.report_settings)
+def _kickout_rules(records: Records) -> KickoutRules:
+    return KickoutRules(records.rules, records.report_settings)
 
 
-def _cases(app: App) -> list[KickoutCase]:
-    with app.store.reading() as uow:
-        level = min(Level.PROVEN, app.source.level_allowed())
-        return looks_at(uow, _kickout_rules(app), level)
+def _cases(index: Index) -> list[KickoutCase]:
+    with index.store.reading() as uow:
+        level = min(Level.PROVEN, index.chain.level_allowed())
+        return looks_at(uow, _kickout_rules(index), level)
 
 
-def _look(app: App, node: str) -> KickoutCase:
-    with app.store.reading() as uow:
+def _look(index: Index, node: str) -> KickoutCase:
+    with index.store.reading() as uow:
         named = node_named(uow, node)
-    cases = {case.node: case for case in _cases(app)}
+    cases = {case.node: case for case in _cases(index)}
     if named not in cases:
-        raise InputError(f"{node}: {why_not_due(app, named)}")
+        raise InputError(f"{node}: {why_not_due(index, named)}")
     return cases[named]
 
 
-def _print_dry_run(app: App, case: KickoutCase, plan: Plan, *, as_json: bool) -> None:
+def _print_dry_run(reporter: Reporter, case: KickoutCase, plan: Plan, *, as_json: bool) -> None:
     """Print what would be done, and what the contract says of it.
 
     Raises:
         InputError: the real command would not do it; what is known is printed all the same.
     """
-    result = _kickout_result(app, case, [], contract_says=run_dry(app.publisher, case))
+    says = run_dry(reporter.account, case)
+    result = _kickout_result(reporter.index, case, [], contract_says=says)
     try:
-        step = dry_run_text(app, plan, "the call would be planned and sent")
+        step = dry_run_text(reporter, plan, "the call would be planned and sent")
         result = result.model_copy(update={"steps": [step]})
     finally:
         _print_result(result, as_json=as_json)
 
 
 def _kickout_result(
-    app: App, case: KickoutCase, sent: Sequence[StepResult], contract_says: str | None = None
+    records: Records,
+    case: KickoutCase,
+    sent: Sequence[StepResult],
+    contract_says: str | None = None,
 ) -> KickoutResult:
     """Return the answer about what was sent; `contract_says`: of a dry run."""
-    with app.store.reading() as uow:
+    with records.store.reading() as uow:
         (entry,) = kickout_cases(uow, [case])
     return KickoutResult(
         **dict(entry),

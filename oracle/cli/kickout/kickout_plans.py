@@ -6,7 +6,7 @@ from dataclasses import replace
 from oracle.bindings.qos_oracle import ContractStatus, OracleContract
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_reasons import why_not_executed, why_not_proposed
-from oracle.daemon.app import App
+from oracle.daemon.records import Records
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import Kick
 from oracle.domain.state.node import Membership
@@ -20,14 +20,14 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult
 
 
-def why_not_due(app: App, node: Address) -> str:
+def why_not_due(records: Records, node: Address) -> str:
     """Say why a node without a due kickout has none, as far as a name or a membership tells."""
-    with app.store.reading() as uow:
+    with records.store.reading() as uow:
         found = uow.nodes.named([node]).get(node)
     if found is None:
         return "no node of this address has ever joined; `qos-oracle nodes` lists them"
     if found.membership is Membership.KICKED_OUT:
-        folder = app.config.oracle.evidence_folder
+        folder = records.config.oracle.evidence_folder
         return f"it is kicked out already; the evidence lies in {folder}, named by its hash"
     return "its kickout is not due; `qos-oracle kickout list` shows whose is"
 

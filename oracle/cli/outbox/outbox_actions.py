@@ -1,12 +1,13 @@
 """`outbox hold, release, bump, cancel`: what a person may do to what is on its way."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from oracle.chain.source import ChainSource
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -14,11 +15,18 @@ from oracle.cli.options import (
     JsonOption,
     YesOption,
     confirm_action,
-    open_app,
+    load_config,
     print_answer,
 )
 from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease
-from oracle.daemon.app import App
+from oracle.daemon.compose import Index, check_chain_of, open_index
+from oracle.daemon.records import Records, open_records
+from oracle.daemon.senders import (
+    key_opener,
+    open_dispatcher,
+    open_reporter,
+    reporter_contexts,
+)
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.outbox_change_models import OutboxChange
@@ -61,10 +69,10 @@ def hold(
 ) -> None:
     """Hold a call that has no nonce yet, or let a sender rest: what is sent stays sent."""
     why = reason or "held by an operator"
-    with open_app(config) as app:
+    with open_records(load_config(config)) as records:
         if not which.isdecimal():
-            account = _account(app, which)
-            with acting(app.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
+            account = _account(records, which)
+            with acting(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 if uow.outbox.accounts.next_nonce(account) is None:
                     raise InputError(f"{which} is no sender of this database")
                 earlier = uow.outbox.accounts.paused_because(account)
@@ -74,7 +82,7 @@ def hold(
                     uow.outbox.accounts.pause(account, PauseKind.OPERATOR, why, stamp)
             change = OutboxChange(did="held", dry_run=dry_run, address=account.address, reason=why)
         else:
-            with acting(app.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
+            with acting(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 intent = call_named(uow, which)
                 if intent.nonce is not None or intent.state not in _NO_NONCE:
                     raise InputError(_cannot(intent, "held"))
@@ -92,11 +100,11 @@ def release(
     as_json: JsonOption = False,
 ) -> None:
     """Let a held call, or a paused sender, go on, once it is known why it was stopped."""
-    with open_app(config) as app:
+    with open_records(load_config(config)) as records:
         if not which.isdecimal():
-            account = _account(app, which)
-            _refuse_nonce_ahead(app, account)
-            with acting(app.store, "outbox release", dry_run=dry_run) as (uow, stamp):
+            account = _account(records, which)
+            _refuse_nonce_ahead(records, account)
+            with acting(records.store, "outbox release", dry_run=dry_run) as (uow, stamp):
                 pause = uow.outbox.accounts.paused_because(account)
                 if pause is None:
                     raise InputError(
@@ -108,7 +116,7 @@ def release(
                 did="released", dry_run=dry_run, address=account.address, reason=pause.reason
             )
         else:
-            with acting(app.store, "outbox release", dry_run=dry_run) as (uow, stamp):
+            with acting(records.store, "outbox release", dry_run=dry_run) as (uow, stamp):
                 intent = call_named(uow, which)
                 if intent.state is not IntentState.HELD or intent.nonce is not None:
                     raise InputError(_cannot(intent, "released"))
@@ -128,10 +136,10 @@ def bump(
     as_json: JsonOption = False,
 ) -> None:
     """Pay more for a call that waits for a block, at once; the caps of [limits] hold."""
-    with open_app(config) as app:
-        intent = _sent(app, which)
-        with context_for(app, intent, "outbox bump", dry_run=dry_run) as context:
-            heads = app.chain.heads()
+    with open_records(load_config(config)) as records:
+        intent = _sent(records, which)
+        with _sender_of(records, intent, "outbox bump", dry_run=dry_run) as (context, chain):
+            heads = chain.heads()
             bumped = prepared_bump(context, heads, intent.id)
             detail = bumped.text
             if not dry_run:
@@ -152,78 +160,100 @@ def cancel(
 
     Either of the two may still land: `outbox show` tells which did. The no-op costs gas.
     """
-    with open_app(config) as app:
-        with app.store.reading() as uow:
+    with open_records(load_config(config)) as records:
+        with records.store.reading() as uow:
             intent = call_named(uow, which)
         if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_cannot(intent, "cancelled"))
-        _refuse_replaced(app, intent)
+        _refuse_replaced(records, intent)
         confirm_action(f"giving up intent {intent.id} for good", yes=yes, dry_run=dry_run)
         change = OutboxChange(
             did="cancelled", dry_run=dry_run, intent=intent.id, nonce=intent.nonce
         )
         if intent.state is not IntentState.LIVE:
-            with acting(app.store, "outbox cancel", dry_run=dry_run) as (uow, stamp):
+            with acting(records.store, "outbox cancel", dry_run=dry_run) as (uow, stamp):
                 if not dry_run:
                     why = "cancelled by an operator"
                     uow.outbox.intents.cancel(call_named(uow, str(intent.id)), why, stamp)
         else:
-            with context_for(app, intent, "outbox cancel", dry_run=dry_run) as context:
+            with _sender_of(records, intent, "outbox cancel", dry_run=dry_run) as (context, chain):
                 no_op = prepared_no_op(context, intent.id)
                 detail = f"a no-op at nonce {intent.nonce}, {no_op.text}"
                 if not dry_run:
-                    detail = replace_with_noop(context, no_op, app.chain.heads()).detail
+                    detail = replace_with_noop(context, no_op, chain.heads()).detail
             change = _replacement_change("cancelled", intent, no_op, detail, dry_run=dry_run)
     _print_change(change, as_json=as_json)
 
 
 @contextmanager
-def context_for(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[TxContext]:
+def _sender_of(
+    records: Records, intent: Intent, command: str, *, dry_run: bool
+) -> Iterator[tuple[TxContext, ChainSource]]:
     """Work as the sender of a call, under the lease; a dry run only reads, without it."""
-    if dry_run:
-        tell_of_lease(app.store)
-        yield context_of(app, intent.request.account, 0)
-        return
-    with command_lease(app.store, command) as epoch:
-        yield replace(context_of(app, intent.request.account, epoch), actor=actor())
+    account = intent.request.account
+    with open_index(records) as index:
+        if dry_run:
+            tell_of_lease(index.store)
+            with sender_context(index, account, 0) as context:
+                yield context, index.chain
+            return
+        with (
+            command_lease(index.store, command) as epoch,
+            sender_context(index, account, epoch) as context,
+        ):
+            yield replace(context, actor=actor()), index.chain
 
 
-def context_of(app: App, account: Account, epoch: int) -> TxContext:
-    """Return the context whose key has this address.
+@contextmanager
+def sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxContext]:
+    """Open the context whose key has this address.
 
     Raises:
         InputError: no key of this configuration has.
     """
-    context = _context_with(app, account, epoch)
-    if context is None:
-        raise InputError(f"[keys] has no key of {account.address}, which sends this call")
-    return context
+    with _context_with(index, account, epoch) as context:
+        if context is None:
+            raise InputError(f"[keys] has no key of {account.address}, which sends this call")
+        yield context
 
 
-def _context_with(app: App, account: Account, epoch: int) -> TxContext | None:
-    contexts: list[Callable[[int, Callable[[], float]], TxContext]] = []
-    if app.config.oracle.address is not None and app.publisher.has_payer:
-        contexts.append(lambda *told: app.reporter(*told).tx)
-    if app.dispatch_settings is not None and app.dispatcher is not None:
-        contexts.append(lambda *told: app.starter(*told).tx)
-    made = (make(epoch, unix_seconds) for make in contexts)
-    return next((context for context in made if context.account == account), None)
+@contextmanager
+def _context_with(index: Index, account: Account, epoch: int) -> Iterator[TxContext | None]:
+    """Open the context whose key has this address, or None; first the account of reports."""
+    config, open_key = index.config, key_opener(index.config)
+    check_chain_of(index)
+    with ExitStack() as closing:
+        if config.oracle.address is not None:
+            reporter = closing.enter_context(open_reporter(index, open_key))
+            if reporter.account.has_payer:
+                context = reporter_contexts(reporter, epoch, unix_seconds).tx
+                if context.account == account:
+                    yield context
+                    return
+        if index.dispatch_settings is not None and open_key("dispatcher") is not None:
+            context = open_dispatcher(index, open_key, epoch, unix_seconds).tx
+            if context.account == account:
+                yield context
+                return
+        yield None
 
 
-def _refuse_nonce_ahead(app: App, account: Account) -> None:
+def _refuse_nonce_ahead(records: Records, account: Account) -> None:
     """Release no sender whose nonces are used beyond ours: the next start would refuse it.
 
     Raises:
         NonceAheadError: they are; it names the command that repairs it.
         TransientError: no endpoint answers, or one alone says so.
     """
-    with app.store.reading() as uow:
+    with records.store.reading() as uow:
         pause = uow.outbox.accounts.paused_because(account)
     is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
-    # Without its key nothing is sent by it.
-    context = _context_with(app, account, 0) if is_foreign else None
-    if context is not None:
-        reconcile(context)
+    if not is_foreign:
+        return
+    with open_index(records) as index, _context_with(index, account, 0) as context:
+        # Without its key nothing is sent by it.
+        if context is not None:
+            reconcile(context)
 
 
 def _replacement_change(
@@ -253,16 +283,16 @@ def _print_change(change: OutboxChange, *, as_json: bool) -> None:
     typer.echo(f"{about}: {would}{change.did}{f' ({rest})' if rest else ''}")
 
 
-def _sent(app: App, which: str) -> Intent:
-    with app.store.reading() as uow:
+def _sent(records: Records, which: str) -> Intent:
+    with records.store.reading() as uow:
         intent = call_named(uow, which)
     if intent.state is not IntentState.LIVE:
         raise InputError(_cannot(intent, "bumped"))
-    _refuse_replaced(app, intent)
+    _refuse_replaced(records, intent)
     return intent
 
 
-def _refuse_replaced(app: App, intent: Intent) -> None:
+def _refuse_replaced(records: Records, intent: Intent) -> None:
     """Refuse what was called off already, or gave its nonce to another call.
 
     Raises:
@@ -270,7 +300,7 @@ def _refuse_replaced(app: App, intent: Intent) -> None:
     """
     if intent.nonce is None or intent.state is not IntentState.LIVE:
         return
-    with app.store.reading() as uow:
+    with records.store.reading() as uow:
         slot = uow.outbox.slots.at(intent.request.account, intent.nonce)
         rival = None if slot is None else uow.outbox.intents.named(slot.intent_id)
     if rival is not None and rival.id != intent.id:
@@ -289,11 +319,11 @@ def _cannot(intent: Intent, what: str) -> str:
     )
 
 
-def _account(app: App, which: str) -> Account:
+def _account(records: Records, which: str) -> Account:
     if not which.startswith("0x"):
         raise InputError(
             f"{which} is neither a number of the outbox nor an address; {CALLS_SHOWN}"
         )
-    with app.store.reading() as uow:
+    with records.store.reading() as uow:
         known = [account.address for account in uow.outbox.counts.accounts()]
-    return Account(app.config.chain.id, address_among(known, "sender", which))
+    return Account(records.config.chain.id, address_among(known, "sender", which))

@@ -14,11 +14,18 @@ from oracle.cli.options import (
     JsonOption,
     YesOption,
     confirm_action,
-    open_app,
+    load_config,
     print_answer,
 )
 from oracle.cli.write_session import actor, command_lease, tell_of_lease
-from oracle.daemon.app import App
+from oracle.daemon.compose import Index, check_chain_of, check_identity, identify, open_index
+from oracle.daemon.records import open_records
+from oracle.daemon.senders import (
+    key_opener,
+    open_dispatcher,
+    open_reporter,
+    reporter_contexts,
+)
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.outbox_change_models import RebuiltAccount, RebuiltNonce
@@ -70,15 +77,17 @@ def rebuild(
         raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
     confirm_action("counting nonces anew for good", yes=yes, dry_run=dry_run)
     manner = _RebuildFlags(dry_run=dry_run, is_embargoed=as_json)
-    with open_app(config) as app:
+    with open_records(load_config(config)) as records, open_index(records) as index:
         if not dry_run:
-            with command_lease(app.store, _COMMAND) as epoch:
-                app.identify()
-                answers = [_rebuilt(one, blocks, manner) for one in _owners(app, epoch)]
+            with command_lease(index.store, _COMMAND) as epoch:
+                check_chain_of(index)
+                identify(index)
+                answers = [_rebuilt(owner, blocks, manner) for owner in _owners(index, epoch)]
         else:
-            tell_of_lease(app.store)
-            app.check_identity()
-            answers = [_rebuilt(one, blocks, manner) for one in _owners(app, 0)]
+            tell_of_lease(index.store)
+            check_chain_of(index)
+            check_identity(index)
+            answers = [_rebuilt(owner, blocks, manner) for owner in _owners(index, 0)]
     if as_json:
         print_answer(answers)
 
@@ -90,17 +99,19 @@ class _Owner(NamedTuple):
     quorum: QuorumContext | None
 
 
-def _owners(app: App, epoch: int) -> Iterator[_Owner]:
+def _owners(index: Index, epoch: int) -> Iterator[_Owner]:
     """Yield the account of reports, and the dispatcher's, where there are keys for them."""
-    found = False
-    publisher = app.publisher if app.config.oracle.address is not None else None
-    if publisher is not None and publisher.has_keys:
+    found, open_key = False, key_opener(index.config)
+    if index.config.oracle.address is not None:
+        with open_reporter(index, open_key) as reporter:
+            if reporter.account.has_keys:
+                found = True
+                quorum = reporter_contexts(reporter, epoch, unix_seconds).quorum
+                yield _Owner(replace(quorum.tx, actor=actor()), quorum)
+    if index.dispatch_settings is not None and open_key("dispatcher") is not None:
         found = True
-        quorum = app.reporter(epoch, unix_seconds).quorum
-        yield _Owner(replace(quorum.tx, actor=actor()), quorum)
-    if app.dispatch_settings is not None and app.dispatcher is not None:
-        found = True
-        yield _Owner(replace(app.starter(epoch, unix_seconds).tx, actor=actor()), None)
+        dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
+        yield _Owner(replace(dispatcher.tx, actor=actor()), None)
     if not found:
         raise InputError("[keys] names no key that sends or signs: there is nothing to rebuild")
 

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
-from oracle.daemon.app import App
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.daemon.compose import Index, check_chain_of, open_index
+from oracle.daemon.records import Records, open_folded_records
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.queries.reports.report_models import ReportDetail, ReportEntry, ReportLane
@@ -39,15 +40,16 @@ def show(
 
     The computed report is compared with the one that was cut; exit code 1 if they differ.
     """
-    with open_folded(config) as app:
+    with open_folded_records(load_config(config)) as records:
         if period is None:
-            _list(app, as_json=as_json)
+            _list(records, as_json=as_json)
             return
-        _show(app, period, as_json=as_json)
+        with open_index(records) as index:
+            _show(index, period, as_json=as_json)
 
 
-def _list(app: App, *, as_json: bool) -> None:
-    with app.store.reading() as uow:
+def _list(records: Records, *, as_json: bool) -> None:
+    with records.store.reading() as uow:
         entries = [report_entry(stored) for stored in uow.reports.latest()]
     if as_json:
         print_answer(entries)
@@ -66,14 +68,14 @@ def _row(entry: ReportEntry) -> list[str]:
     return [*map(str, cells), entry.reason or ""]
 
 
-def _show(app: App, period: int, *, as_json: bool) -> None:
-    settings = app.report_settings
-    as_of = last_block_of(app.chain, app.store, period, settings.period_seconds)
-    detail = report_detail(app.store, app.reader, app.rules, settings, as_of)
+def _show(index: Index, period: int, *, as_json: bool) -> None:
+    settings, chain = index.report_settings, check_chain_of(index)
+    as_of = last_block_of(chain, index.store, period, settings.period_seconds)
+    detail = report_detail(index.store, index.reader, index.rules, settings, as_of)
     if as_json:
         print_answer(detail)
     else:
-        _print_detail(detail, has_shares=app.rules.legacy is not None)
+        _print_detail(detail, has_shares=index.rules.legacy is not None)
     if detail.is_wrong:
         raise typer.Exit(1)
 

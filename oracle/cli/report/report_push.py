@@ -13,13 +13,15 @@ from oracle.cli.options import (
     JsonOption,
     YesOption,
     confirm_action,
-    open_folded,
+    load_config,
     print_answer,
 )
 from oracle.cli.report.report_commands import report
-from oracle.cli.send_now import dry_run_text, published
-from oracle.daemon.app import App
+from oracle.cli.send_now import dry_run_text, opened_reporter, published
+from oracle.daemon.compose import open_index
 from oracle.daemon.contexts import ReporterContexts
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.senders import Reporter, reporter_contexts
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
@@ -52,15 +54,18 @@ def push(
     as_json: JsonOption = False,
 ) -> None:
     """Push the report that has the turn; asks before it sends."""
-    with open_folded(config) as app:
-        app.require_oracle()
-        first = _turn(app)
+    with (
+        open_folded_records(load_config(config)) as records,
+        open_index(records) as index,
+        opened_reporter(index) as reporter,
+    ):
+        first = _turn(reporter)
         if confirm_action(f"pushing period {first.period}", yes=yes, dry_run=dry_run):
-            sent = published(app, "report push", _plan)
+            sent = published(reporter, "report push", _plan)
             _check_pushed(first, sent)
-            steps = [*(f"{step.did} {step.detail}" for step in sent), *_unsent(app, sent)]
+            steps = [*(f"{step.did} {step.detail}" for step in sent), *_unsent(reporter, sent)]
         else:
-            steps = [_dry_run_text(app, first)]
+            steps = [_dry_run_text(reporter, first)]
     if as_json:
         print_answer(PushedReport(**dict(report_figures(first)), dry_run=dry_run, steps=steps))
         return
@@ -82,12 +87,12 @@ def _check_pushed(turn: Report, steps: list[StepResult]) -> None:
         )
 
 
-def _unsent(app: App, steps: list[StepResult]) -> Iterator[str]:
+def _unsent(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
     """Say why what was signed was not sent, to who has a key to send it."""
-    if any(step.intent is not None for step in steps) or not app.publisher.has_payer:
+    if any(step.intent is not None for step in steps) or not reporter.account.has_payer:
         return
-    account = Account(app.config.chain.id, app.publisher.sender)
-    with app.store.reading() as uow:
+    account = Account(reporter.index.config.chain.id, reporter.account.sender)
+    with reporter.index.store.reading() as uow:
         earlier = uow.outbox.intents.on_its_way(account, PUSH)
     if earlier is not None:
         yield (
@@ -102,17 +107,17 @@ def _unsent(app: App, steps: list[StepResult]) -> Iterator[str]:
         )
 
 
-def _turn(app: App) -> Report:
+def _turn(reporter: Reporter) -> Report:
     """Return the report that has the turn.
 
     Raises:
         InputError: it is held until a person releases it.
         TransientError: none has, and why: one will by itself.
     """
-    contract_status = app.contract.contract_status()
-    with app.store.reading() as uow:
-        cuts = cuts_now(uow, app.report_settings)
-        found = scheduled_cut_now(uow, app.report_settings, cuts, contract_status)
+    contract_status, settings = reporter.contract.contract_status(), reporter.index.report_settings
+    with reporter.index.store.reading() as uow:
+        cuts = cuts_now(uow, settings)
+        found = scheduled_cut_now(uow, settings, cuts, contract_status)
         due = [
             one.cut
             for one in cuts
@@ -123,7 +128,7 @@ def _turn(app: App) -> Report:
             and why_missed(one.cut, contract_status) is not None
             for one in cuts
         )
-        held = _held(app, uow, due) if found is None or is_late else None
+        held = _held(reporter, uow, due) if found is None or is_late else None
     if held is not None:
         period = held.period
         raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
@@ -151,23 +156,23 @@ def _why_none(due: list[Cut], contract_status: ContractStatus) -> str:
     )
 
 
-def _dry_run_text(app: App, turn: Report) -> str:
-    def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
+def _dry_run_text(reporter: Reporter, turn: Report) -> str:
+    def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
         # What became of older reports is no news to who asks of this one.
-        return plan_push(reporter.reporting, heads, clears=False)
+        return plan_push(contexts.reporting, heads, clears=False)
 
-    said = dry_run_text(app, plan, "it would be sent, as far as that goes now")
-    context = app.reporter(0, unix_seconds).reporting
-    with app.store.reading() as uow:
+    said = dry_run_text(reporter, plan, "it would be sent, as far as that goes now")
+    context = reporter_contexts(reporter, 0, unix_seconds).reporting
+    with reporter.index.store.reading() as uow:
         stored = uow.reports.at(turn.period)
-        is_signed = stored is None or stored.digest is not None or not app.publisher.has_signer
+        is_signed = stored is None or stored.digest is not None or not reporter.account.has_signer
         why = None if is_signed else hold_reason(context, uow, turn)
     return said if why is None else f"it would be held: {why}"
 
 
-def _held(app: App, uow: UnitOfWork, due: Sequence[Cut]) -> ReportHold | None:
+def _held(reporter: Reporter, uow: UnitOfWork, due: Sequence[Cut]) -> ReportHold | None:
     """Return the newest hold on a report that is due and that we would sign; None: none is."""
-    if not app.publisher.has_signer:
+    if not reporter.account.has_signer:
         return None
     periods = {cut.period for cut in due}
     held = [hold for hold in uow.holds.waiting() if hold.period in periods]

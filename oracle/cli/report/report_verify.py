@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.qos_oracle import ContractStatus
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
+from oracle.bindings.qos_oracle import ContractStatus, OracleContract
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.report.report_commands import lane_text, report
-from oracle.daemon.app import App
+from oracle.daemon.compose import Index, check_chain_of, open_index
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.senders import oracle_address, report_account
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.lanes import NEVER_REPORTED
 from oracle.queries.reports.report_models import LaneDifference, RoundVerification
@@ -33,12 +35,11 @@ def verify(
     Compared are every lane, the as-of block, the signed digest, and, for the newest round, what
     the contract holds now. Exit code 1 where anything differs.
     """
-    with open_folded(config) as app:
-        domain = Domain(app.config.chain.id, app.oracle_address)
-        names = RuleNames(app.rules, app.report_settings, domain)
-        verification = check_round(
-            number, app.chain, app.store, app.reader, names, partial(_contract_agreement, app)
-        )
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        domain = Domain(index.config.chain.id, oracle_address(index.config))
+        names = RuleNames(index.rules, index.report_settings, domain)
+        chain, agreement = check_chain_of(index), partial(_contract_agreement, index)
+        verification = check_round(number, chain, index.store, index.reader, names, agreement)
     if as_json:
         print_answer(verification)
     else:
@@ -47,9 +48,10 @@ def verify(
         raise typer.Exit(1)
 
 
-def _contract_agreement(app: App, accepted: RoundAccepted) -> bool | None:
+def _contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
     """Ask whether the contract holds just this round's words; None: a newer one came since."""
-    contract = app.contract
+    account = report_account(index.config, index.chain)
+    contract = OracleContract(account.lines, account.domain.contract)
     contract_status: ContractStatus = contract.contract_status()
     if contract_status.head.round != accepted.round:
         return None

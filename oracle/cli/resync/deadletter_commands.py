@@ -57,8 +57,8 @@ def retry(
     still not readable, or a kept report comes out differently.
     """
     command = "resync dead-letters retry"
-    with working(config, command, dry_run=dry_run, offline=True) as (app, manner):
-        retried = retry_letters(app.store, app.folder, manner)
+    with working(config, command, dry_run=dry_run, offline=True) as (index, manner):
+        retried = retry_letters(index.store, index.folder, manner)
     rebuilt = retried.rebuilt
     if as_json:
         print_answer(

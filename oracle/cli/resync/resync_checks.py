@@ -16,8 +16,7 @@ from oracle.cli.options import (
     print_answer,
 )
 from oracle.cli.resync.resync_session import named, say, told, working
-from oracle.daemon.app import App
-from oracle.daemon.compose import open_reader
+from oracle.daemon.compose import Index, open_reader, read_by_workers
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
@@ -124,17 +123,17 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         dry_run=dry_run,
         offline=half is VerifyScope.STATE,
         only_reads=only_reads,
-    ) as (app, manner):
+    ) as (index, manner):
         found = None
         if half is not VerifyScope.STATE:
-            blocks = _blocks_asked(app, first, last)
+            blocks = _blocks_asked(index, first, last)
             asked = ReverifyRequest(blocks, Level[level.name], endpoint, repair)
             if workers is not None:
-                app.verify_by(workers)
-            found = verify_blocks(app.chain, app.store, app.folder, asked, manner)
-        checked = _check_stored(app, manner, compare=half is not VerifyScope.LOGS)
+                read_by_workers(index, workers)
+            found = verify_blocks(index.chain, index.store, index.folder, asked, manner)
+        checked = _check_stored(index, manner, compare=half is not VerifyScope.LOGS)
         if repair and checked.differing:
-            checked = replace(checked, rebuilt=rebuild_state(app.store, app.folder, manner))
+            checked = replace(checked, rebuilt=rebuild_state(index.store, index.folder, manner))
     if as_json:
         state = (
             None
@@ -172,8 +171,8 @@ class _StoredCheck:
         return not self.damaged and (not self.differing or is_repaired)
 
 
-def _check_stored(app: App, manner: RebuildOptions, *, compare: bool) -> _StoredCheck:
-    with app.store.reading() as uow:
+def _check_stored(index: Index, manner: RebuildOptions, *, compare: bool) -> _StoredCheck:
+    with index.store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError(_NOTHING_INDEXED)
@@ -181,11 +180,13 @@ def _check_stored(app: App, manner: RebuildOptions, *, compare: bool) -> _Stored
         if damaged or not compare:
             # A fold of other rows than those that were committed says nothing about the state.
             return _StoredCheck(damaged, None)
-        return _StoredCheck((), compare_state(uow, app.reader, app.folder.rules, manner.progress))
+        return _StoredCheck(
+            (), compare_state(uow, index.reader, index.folder.rules, manner.progress)
+        )
 
 
-def _blocks_asked(app: App, first: int | None, last: int | None) -> BlockRange:
-    with app.store.reading() as uow:
+def _blocks_asked(index: Index, first: int | None, last: int | None) -> BlockRange:
+    with index.store.reading() as uow:
         cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError(_NOTHING_INDEXED)

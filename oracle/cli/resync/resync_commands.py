@@ -52,9 +52,9 @@ def rewind(
 
     Example: qos-oracle resync rewind --to-block 19000000 --dry-run
     """
-    with working(config, "resync rewind", dry_run=dry_run) as (app, manner):
-        min_scores = app.config.oracle.min_scores
-        rewound = rewind_to(app.chain, app.store, app.folder, to_block, manner, min_scores)
+    with working(config, "resync rewind", dry_run=dry_run) as (index, manner):
+        min_scores = index.config.oracle.min_scores
+        rewound = rewind_to(index.chain, index.store, index.folder, to_block, manner, min_scores)
     if as_json:
         print_answer(rewind_answer(rewound, dry_run=dry_run))
         return
@@ -79,8 +79,8 @@ def rebuild(
 
     Example: qos-oracle resync rebuild --json
     """
-    with working(config, "resync rebuild", dry_run=dry_run, offline=True) as (app, manner):
-        rebuilt = rebuild_rows(app.store, app.folder, manner)
+    with working(config, "resync rebuild", dry_run=dry_run, offline=True) as (index, manner):
+        rebuilt = rebuild_rows(index.store, index.folder, manner)
     if as_json:
         print_answer(rebuild_answer(rebuilt, dry_run=dry_run))
     else:
@@ -107,9 +107,9 @@ def backfill(
     """
     if first > last:
         raise InputError(f"--from {first} lies above --to {last}")
-    with working(config, "resync backfill", dry_run=dry_run) as (app, manner):
+    with working(config, "resync backfill", dry_run=dry_run) as (index, manner):
         blocks = BlockRange(first, last)
-        found = backfill_blocks(app.chain, app.store, app.folder, blocks, manner)
+        found = backfill_blocks(index.chain, index.store, index.folder, blocks, manner)
     if as_json:
         print_answer(backfill_answer(found, dry_run=dry_run))
     else:

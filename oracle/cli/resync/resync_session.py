@@ -10,10 +10,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from oracle.cli.options import open_app
+from oracle.cli.options import load_config
 from oracle.cli.write_session import command_lease
-from oracle.daemon.app import App
+from oracle.daemon.compose import Index, check_chain_of, open_index
 from oracle.daemon.lease.lease_keeper import renew
+from oracle.daemon.records import Records, open_records
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
@@ -28,61 +29,67 @@ def working(
     dry_run: bool,
     offline: bool = False,
     only_reads: bool = False,
-) -> Iterator[tuple[App, RebuildOptions]]:
-    """Open the rooms, hold the lease, and show how far the work is, on a terminal only.
+) -> Iterator[tuple[Index, RebuildOptions]]:
+    """Open the index, hold the lease, and show how far the work is, on a terminal only.
 
     `only_reads`: no lease is needed, and the daemon may run meanwhile. So it may beside a dry
     run of SQLite, which works on a copy; on PostgreSQL a dry run would keep it waiting.
     """
-    with open_app(config) as app, bar(command) as tell, _copied(app, dry_run=dry_run) as copy:
-        _check_network(app, offline=offline)
+    with (
+        open_records(load_config(config)) as records,
+        bar(command) as tell,
+        _copied(records, dry_run=dry_run) as copy,
+        open_index(copy or records) as index,
+    ):
+        _check_network(index, offline=offline)
         if only_reads or copy is not None:
-            yield copy or app, RebuildOptions(dry_run, tell)
+            yield index, RebuildOptions(dry_run, tell)
             return
-        with command_lease(app.store, command) as epoch:
+        with command_lease(records.store, command) as epoch:
 
             def keep_lease() -> None:
-                renew(app.store, epoch)
+                renew(records.store, epoch)
 
-            yield app, RebuildOptions(dry_run, tell, epoch, keep_lease)
+            yield index, RebuildOptions(dry_run, tell, epoch, keep_lease)
 
 
 @contextmanager
-def _copied(app: App, *, dry_run: bool) -> Iterator[App | None]:
-    """Yield the rooms over a copy of the database for a dry run; None: work on it itself."""
+def _copied(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
+    """Yield the records of a copy of the database for a dry run, or None to work on it itself."""
     if not dry_run:
         yield None
         return
-    with app.store.copied() as url:
+    with records.store.copied() as url:
         if url is None:
             yield None
             return
-        told = app.config
-        database = told.database.model_copy(update={"url": url})
-        with App(told.model_copy(update={"database": database})) as copy:
+        database = records.config.database.model_copy(update={"url": url})
+        with open_records(records.config.model_copy(update={"database": database})) as copy:
             yield copy
 
 
-def _check_network(app: App, *, offline: bool) -> None:
+def _check_network(index: Index, *, offline: bool) -> None:
     """Let nobody work on a database with the settings of another network.
 
     Raises:
         InputError: they differ, or nothing is indexed yet.
     """
-    settings = app.config
-    with app.store.reading() as uow:
+    settings = index.config
+    with index.store.reading() as uow:
         known = uow.identity.get()
     if known is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+    if not offline:
+        check_chain_of(index)
     wanted = replace(
         known,
         chain_id=settings.chain.id,
-        genesis_hash=known.genesis_hash if offline else app.chain.genesis_hash(),
+        genesis_hash=known.genesis_hash if offline else index.chain.genesis_hash(),
         contracts={name: Address(at) for name, at in settings.network.contracts.items()},
         oracle=None if settings.oracle.address is None else Address(settings.oracle.address),
         start_block=settings.chain.start_block,
     )
-    with app.store.reading() as uow:
+    with index.store.reading() as uow:
         uow.identity.check(wanted)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from oracle.cli.event_files import lines_of
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.select.select_tables import show_selection
 from oracle.cli.system_options import (
     AtOption,
@@ -22,6 +22,8 @@ from oracle.cli.system_options import (
     pairs_of,
     source_of,
 )
+from oracle.daemon.compose import check_chain_of, open_index
+from oracle.daemon.records import open_folded_records
 from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.events.network_events import TaskCreated
 from oracle.errors import InputError
@@ -190,13 +192,13 @@ def _no_other(*given: object) -> None:
 
 
 def _verify(config: Path, task: str, *, as_json: bool) -> None:
-    with open_folded(config) as app:
-        with app.store.reading() as uow:
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        with index.store.reading() as uow:
             key = None if task == _ALL else task_named(uow, task)
-        settings = app.dispatch_settings
+        settings = index.dispatch_settings
         if settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
-        where = (app.chain, app.store, app.reader, settings)
+        where = (check_chain_of(index), index.store, index.reader, settings)
         check = verify_all(*where) if key is None else verify_draw(*where, key)
     answer = draw_check_answer(check)
     if as_json:

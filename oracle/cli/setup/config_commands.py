@@ -1,7 +1,9 @@
 """`config check`: reads the configuration, tries everything it names, and lists every fault."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -9,8 +11,10 @@ import typer
 from oracle.bindings.inspection import inspected
 from oracle.bindings.task_network import START_GAS, START_GROUP_GAS
 from oracle.chain.heads import Heads
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.chain.verification.rpc_costs import costs
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.setup.profile_report import (
     contracts_line,
     on_chain_line,
@@ -19,11 +23,23 @@ from oracle.cli.setup.profile_report import (
     registration_line,
     registration_warnings,
 )
-from oracle.daemon.app import App
+from oracle.daemon.compose import check_chain, open_chain, open_reader, rules_hash
+from oracle.daemon.config.dispatch_section import dispatch_settings
 from oracle.daemon.config.keys_section import warnings_of_keys
 from oracle.daemon.config.listener_section import warnings_of_listeners
-from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS
+from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS, Config
 from oracle.daemon.config.verify_section import policy_of
+from oracle.daemon.records import configured_rules, open_records
+from oracle.daemon.senders import (
+    OpenKey,
+    expected_contract,
+    key_opener,
+    open_dispatch_account,
+    open_results_folder,
+    oracle_address,
+    report_account,
+    reporter_keys,
+)
 from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.rules_binding import shown
@@ -70,6 +86,16 @@ class _Findings:
             self.may_pass = self.may_pass and isinstance(error, TransientError)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What the parts of the check share; the endpoints and each key are opened once, if at all."""
+
+    config: Config
+    reader: EventReader
+    open_endpoints: Callable[[], ChainSource]
+    open_key: OpenKey
+
+
 @commands.command(epilog="Example: qos-oracle config check --config config/local.toml")
 def check(
     config: ConfigOption = DEFAULT_CONFIG,
@@ -79,20 +105,24 @@ def check(
 ) -> None:
     """Find every fault at once; exit code 2 where there is any, 1 where all of them may pass."""
     found = _Findings()
-    with open_app(config) as app:
-        found.attempt("profile", lambda: _profile(app, found))
-        found.attempt("contracts", lambda: contracts_line(app))
-        found.attempt("on chain", lambda: on_chain_line(app))
-        found.attempt("rules", lambda: _rules(app))
-        found.attempt("rules hash", lambda: f"{app.rules_hash}, with the settings of [oracle]")
-        found.attempt("database", lambda: _database(app))
-        found.attempt("keys", lambda: _keys(app, found))
+    settings = load_config(config)
+    reader, open_key = open_reader(settings), key_opener(settings)
+    with ExitStack() as closing:
+        open_endpoints = cache(lambda: closing.enter_context(open_chain(settings, reader)))
+        reach = _Reach(settings, reader, open_endpoints, open_key)
+        found.attempt("profile", lambda: _profile(settings, reader, found))
+        found.attempt("contracts", lambda: contracts_line(reader))
+        found.attempt("on chain", lambda: on_chain_line(settings, reader))
+        found.attempt("rules", lambda: _rules(settings))
+        found.attempt("rules hash", lambda: _rules_hash(settings, reader))
+        found.attempt("database", lambda: _database(settings))
+        found.attempt("keys", lambda: _keys(settings, open_key, found))
         if not offline:
-            found.attempt("chain", lambda: _chain(app, found))
-            if app.config.oracle.address is not None and "chain" in found.facts:
-                _try_contract(app, found)
-        found.attempt("cost", lambda: _cost(app))
-        _add_work_costs(app, found)
+            found.attempt("chain", lambda: _chain(settings, open_endpoints(), found))
+            if settings.oracle.address is not None and "chain" in found.facts:
+                _try_contract(reach, found)
+        found.attempt("cost", lambda: _cost(settings, reader, open_endpoints()))
+        _add_work_costs(reach, found)
     if as_json:
         print_answer(ConfigCheck(facts=found.facts, warnings=found.warnings, faults=found.faults))
     else:
@@ -104,25 +134,32 @@ def check(
         raise TransientError(line) if found.may_pass else InputError(line)
 
 
-def _add_work_costs(app: App, found: _Findings) -> None:
+def _add_work_costs(reach: _Reach, found: _Findings) -> None:
     """Look at what reports and starts of tasks cost."""
-    if app.config.oracle.address is not None:
-        found.attempt("new nodes", lambda: _registrations(app, found))
-    if app.dispatch_settings is None:
+    config = reach.config
+    if config.oracle.address is not None:
+        found.attempt("new nodes", lambda: _registrations(config, found))
+    dispatch = dispatch_settings(config.dispatch, configured_rules(config))
+    if dispatch is None:
         return
-    is_online = "chain" in found.facts
-    found.attempt("dispatch", lambda: _dispatch(app, found, is_online=is_online))
-    if app.config.keys.has("dispatcher"):
-        found.attempt("starts", lambda: _starts(app, found))
+    found.attempt("dispatch", lambda: _dispatch(reach, found))
+    if config.keys.has("dispatcher"):
+        gas = START_GAS if dispatch.trios is None else START_GROUP_GAS
+        found.attempt("starts", lambda: _starts(config, gas, found))
 
 
-def _profile(app: App, found: _Findings) -> str:
-    found.warnings += profile_warnings(app)
-    return profile_line(app.reader.profile)
+def _profile(config: Config, reader: EventReader, found: _Findings) -> str:
+    found.warnings += profile_warnings(config, reader)
+    return profile_line(reader.profile)
 
 
-def _rules(app: App) -> str:
-    rules, seconds = app.rules, longest_exclusion(app.rules)
+def _rules_hash(config: Config, reader: EventReader) -> str:
+    return f"{rules_hash(config, reader)}, with the settings of [oracle]"
+
+
+def _rules(config: Config) -> str:
+    rules = configured_rules(config)
+    seconds = longest_exclusion(rules)
     changed = ", ".join(f"{name} = {text}" for name, text in changes_in(rules).items())
     return (
         f"{shown(named_by(rules))}, {f'changed: {changed}' if changed else 'as published'}; "
@@ -130,30 +167,31 @@ def _rules(app: App) -> str:
     )
 
 
-def _database(app: App) -> str:
-    url = app.config.database.url
+def _database(config: Config) -> str:
+    url = config.database.url
     state = schema_state(url)
     if state.age is SchemaAge.EMPTY:
         return f"{without_secrets(url)}, empty; `qos-oracle run` or `migrate` makes the tables"
     if state.age is not SchemaAge.CURRENT:
-        # Says what to do about it.
-        app.store.close()
+        with open_records(config):
+            # The database is not opened: the error says what to do about it.
+            pass
     return f"{without_secrets(url)}, revision {state.found}"
 
 
-def _cost(app: App) -> str:
+def _cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
     """Say what following the chain costs at the preferred endpoint, by these settings."""
-    facts = next(iter(app.source.endpoints)).capabilities
-    return str(costs(app.reader, policy_of(app.config.verify), facts))
+    facts = next(iter(chain.endpoints)).capabilities
+    return str(costs(reader, policy_of(config.verify), facts))
 
 
-def _keys(app: App, found: _Findings) -> str:
-    told = app.config
-    found.warnings += warnings_of_keys(told.keys)
-    found.warnings += warnings_of_listeners(told.statements, told.reporters.peers)
-    if app.keys is None:
+def _keys(config: Config, open_key: OpenKey, found: _Findings) -> str:
+    found.warnings += warnings_of_keys(config.keys)
+    found.warnings += warnings_of_listeners(config.statements, config.reporters.peers)
+    keys = reporter_keys(open_key)
+    if keys is None:
         return "none: reports and kickouts can be computed, not sent"
-    signer, transmitter = app.keys.signer, app.keys.transmitter
+    signer, transmitter = keys.signer, keys.transmitter
     if signer is None:
         found.warnings.append("no signer: only what other reporters signed can be sent")
     if transmitter is None:
@@ -164,27 +202,32 @@ def _keys(app: App, found: _Findings) -> str:
     )
 
 
-def _dispatch(app: App, found: _Findings, *, is_online: bool) -> str:
+def _dispatch(reach: _Reach, found: _Findings) -> str:
     """Describe how tasks are given out, and check that the network accepts the dispatcher."""
-    section = app.config.dispatch
+    section, dispatcher = reach.config.dispatch, reach.open_key("dispatcher")
     policy = (
         f"by {section.policy} from block {section.start_block} on, "
         f"{section.queue_alpha} tasks a member"
     )
-    if app.dispatcher is None:
+    if dispatcher is None:
         return f"{policy}; no key: nodes are drawn, nothing is started"
-    sender = app.dispatcher.address
-    if is_online and balance_of(app.dispatch_publisher.lines, sender) == 0:
-        found.warnings.append(f"the dispatcher {sender} has no ether: nothing can be started")
-    results = "" if app.results_folder is None else f", results from {section.results_folder}"
+    sender = dispatcher.address
+    if "chain" in found.facts:
+        chain = reach.open_endpoints()
+        lines = open_dispatch_account(reach.config, chain, reach.open_key).lines
+        if balance_of(lines, sender) == 0:
+            found.warnings.append(f"the dispatcher {sender} has no ether: nothing can be started")
+    results = (
+        ""
+        if open_results_folder(reach.config) is None
+        else f", results from {section.results_folder}"
+    )
     return f"{policy}, dispatcher {sender}{results}"
 
 
-def _starts(app: App, found: _Findings) -> str:
+def _starts(config: Config, gas: int, found: _Findings) -> str:
     """Say how many starts a day the limits let through while gas is as dear as it may be."""
-    limits = app.config.limits
-    settings = app.dispatch_settings
-    gas = START_GAS if settings is None or settings.trios is None else START_GROUP_GAS
+    limits = config.limits
     cost = gas * limits.max_fee_per_gas_wei
     many = limits.max_cost_per_day_wei // cost
     if not many:
@@ -199,37 +242,37 @@ def _starts(app: App, found: _Findings) -> str:
     )
 
 
-def _registrations(app: App, found: _Findings) -> str:
-    found.warnings += registration_warnings(app)
-    return registration_line(app)
+def _registrations(config: Config, found: _Findings) -> str:
+    found.warnings += registration_warnings(config)
+    return registration_line(config)
 
 
-def _chain(app: App, found: _Findings) -> str:
-    heads = app.chain.heads()
-    seconds = _seconds_a_block(app, heads)
-    found.warnings += _warnings(app, heads, seconds)
-    found.faults += _faults(app, heads, seconds)
-    return f"{app.config.chain.id}, head {heads.latest.number}, {seconds:.1f} s a block"
+def _chain(config: Config, chain: ChainSource, found: _Findings) -> str:
+    heads = check_chain(config, chain).heads()
+    seconds = _seconds_a_block(chain, heads)
+    found.warnings += _warnings(config, heads, seconds)
+    found.faults += _faults(config, heads, seconds)
+    return f"{config.chain.id}, head {heads.latest.number}, {seconds:.1f} s a block"
 
 
-def _seconds_a_block(app: App, heads: Heads) -> float:
+def _seconds_a_block(chain: ChainSource, heads: Heads) -> float:
     below = max(0, heads.latest.number - _MEASURED_BLOCKS)
-    older = app.chain.header(below)
+    older = chain.header(below)
     if older is None or older.number == heads.latest.number:
         return 0.0
     return (heads.latest.time - older.time) / (heads.latest.number - older.number)
 
 
-def _lag_seconds(app: App, heads: Heads, seconds: float) -> float:
+def _lag_seconds(config: Config, heads: Heads, seconds: float) -> float:
     """Return how old the block is that a report of the configured level speaks of."""
-    if app.config.oracle.level == "safe":
+    if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
     return SOFT_BLOCKS * seconds
 
 
-def _warnings(app: App, heads: Heads, seconds: float) -> Iterator[str]:
-    told, longest = app.config.oracle, longest_exclusion(app.rules)
-    slowest = told.period_seconds + _lag_seconds(app, heads, seconds)
+def _warnings(config: Config, heads: Heads, seconds: float) -> Iterator[str]:
+    told, longest = config.oracle, longest_exclusion(configured_rules(config))
+    slowest = told.period_seconds + _lag_seconds(config, heads, seconds)
     if told.address is not None and slowest > longest > 0:
         yield (
             "an exclusion may be over before the chain hears of it: "
@@ -238,9 +281,9 @@ def _warnings(app: App, heads: Heads, seconds: float) -> Iterator[str]:
         )
 
 
-def _faults(app: App, heads: Heads, seconds: float) -> Iterator[str]:
-    told = app.config.oracle
-    needed = _lag_seconds(app, heads, seconds) + LANDING_BLOCKS * seconds
+def _faults(config: Config, heads: Heads, seconds: float) -> Iterator[str]:
+    told = config.oracle
+    needed = _lag_seconds(config, heads, seconds) + LANDING_BLOCKS * seconds
     if told.address is not None and needed > told.report_ttl_seconds:
         yield (
             f"oracle.report_ttl_seconds: {told.report_ttl_seconds} s are too few on this chain: a "
@@ -253,29 +296,32 @@ def _faults(app: App, heads: Heads, seconds: float) -> Iterator[str]:
         )
 
 
-def _try_contract(app: App, found: _Findings) -> None:
+def _try_contract(reach: _Reach, found: _Findings) -> None:
     """Look at the contract, which must know our keys: a fault of theirs is not told twice."""
     if "keys" in found.facts:
-        found.attempt("contract", lambda: _contract(app, found))
+        found.attempt("contract", lambda: _contract(reach, found))
     else:
         found.warnings.append("the oracle contract was not looked at: put the keys right first")
 
 
-def _contract(app: App, found: _Findings) -> str:
-    if app.keys is not None and app.keys.transmitter is not None:
-        payer = app.keys.transmitter.address
-        if balance_of(app.publisher.lines, payer) == 0:
+def _contract(reach: _Reach, found: _Findings) -> str:
+    config, keys = reach.config, reporter_keys(reach.open_key)
+    address, lines = oracle_address(config), report_account(config, reach.open_endpoints()).lines
+    if keys is not None and keys.transmitter is not None:
+        payer = keys.transmitter.address
+        if balance_of(lines, payer) == 0:
             found.warnings.append(f"the transmitter {payer} has no ether: nothing can be sent")
-    constitution, different = inspected(app.publisher.lines, app.oracle_address, app.expected)
+    expected = expected_contract(config, reach.reader, keys)
+    constitution, different = inspected(lines, address, expected)
     if different:
         raise InputError("; ".join(difference.line() for difference in different))
     limits = constitution.contract_status.limits
-    if limits.anchor_window != app.config.oracle.anchor_window:
+    if limits.anchor_window != config.oracle.anchor_window:
         raise InputError(
-            f"oracle.anchor_window is {app.config.oracle.anchor_window}, the contract's is "
+            f"oracle.anchor_window is {config.oracle.anchor_window}, the contract's is "
             f"{limits.anchor_window}"
         )
-    return f"{app.oracle_address} is as configured"
+    return f"{address} is as configured"
 
 
 def _lines(found: _Findings) -> Iterator[tuple[str, str]]:

@@ -12,8 +12,9 @@ import typer
 
 from oracle.bindings.codec import call_input
 from oracle.bindings.contract_errors import CONTRACT
+from oracle.bindings.qos_oracle import OracleContract
 from oracle.bindings.timelock import DEFAULT_DELAY, TimelockedCall, delay_of
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config
 from oracle.cli.setup.contract_commands import contract
 from oracle.cli.setup.spoken_values import tell
 from oracle.cli.setup.written_values import (
@@ -23,6 +24,8 @@ from oracle.cli.setup.written_values import (
     number_in,
     word_in,
 )
+from oracle.daemon.compose import open_checked_chain
+from oracle.daemon.senders import oracle_address, report_account
 from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer
 
@@ -80,10 +83,12 @@ def calldata(
         raise InputError(f"{act}: there are {', '.join(_ACTS)}")
     chosen = _ACTS[act]
     written = _written(act, chosen, arguments or [])
-    with open_app(config) as app:
-        oracle = app.oracle_address
-        found = app.contract.constitution()
-        delay = delay_of(app.publisher.lines, found.admin) if chosen.role == "admin" else None
+    settings = load_config(config)
+    oracle = oracle_address(settings)
+    with open_checked_chain(settings) as chain:
+        lines = report_account(settings, chain).lines
+        found = OracleContract(lines, oracle).constitution()
+        delay = delay_of(lines, found.admin) if chosen.role == "admin" else None
     sender = {"pauser": found.pauser, "vetoer": found.vetoer, "admin": found.admin}[chosen.role]
     answer = ContractCallAnswer(
         act=act, sender=f"{chosen.role} {sender}", to=oracle, calldata=written

@@ -13,17 +13,26 @@ from oracle.bindings.kick_target_checks import (
 )
 from oracle.bindings.kick_targets import TASK_NETWORK
 from oracle.bindings.power import timelock_weaknesses, weaknesses
-from oracle.bindings.qos_oracle import ContractConfiguration
+from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.bindings.timelock import delay_of
 from oracle.bindings.timelock_roles import timelock_roles
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.setup.spoken_values import tell
 from oracle.cli.setup.written_values import addresses_in
-from oracle.daemon.app import App
+from oracle.daemon.compose import open_checked_chain, open_reader
+from oracle.daemon.config.loader import Config
+from oracle.daemon.senders import (
+    expected_contract,
+    key_opener,
+    kick_target,
+    oracle_address,
+    report_account,
+    reporter_keys,
+)
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 from oracle.queries.contract_models import contract_answer
-from oracle.rpc.fanout import EndpointCaller
+from oracle.rpc.fanout import EndpointCaller, PoolView
 
 contract = typer.Typer(no_args_is_help=True)
 
@@ -40,8 +49,10 @@ def register(app: typer.Typer) -> None:
 @contract.command(epilog="Example: qos-oracle contract show --json")
 def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Show the contract's code hash, roles, signers, rules, limits and head."""
-    with open_app(config) as app:
-        found = app.contract.constitution()
+    settings = load_config(config)
+    address = oracle_address(settings)
+    with open_checked_chain(settings) as chain:
+        found = OracleContract(report_account(settings, chain).lines, address).constitution()
     tell(contract_answer(found), as_json=as_json)
 
 
@@ -71,14 +82,20 @@ def check(
     Of an adapter: whether it holds the network's role. Exit code 2 where something differs, or
     where one key could do harm at once.
     """
-    with open_app(config) as app:
-        address = app.oracle_address
-        constitution, found = inspected(app.publisher.lines, address, app.expected)
-        found = [*found, *_of_kick_target(app, constitution.target, dev=dev)]
+    settings = load_config(config)
+    address = oracle_address(settings)
+    expected = expected_contract(
+        settings, open_reader(settings), reporter_keys(key_opener(settings))
+    )
+    with open_checked_chain(settings) as chain:
+        lines = report_account(settings, chain).lines
+        constitution, found = inspected(lines, address, expected)
+        found = [*found, *_of_kick_target(lines, settings, constitution.target, dev=dev)]
         if not dev:
             named = addresses_in(proposers) if proposers else []
-            found += weaknesses(app.publisher.lines, constitution)
-            found += _of_timelock(app, constitution, since, named)
+            first = settings.chain.start_block if since is None else since
+            found += weaknesses(lines, constitution)
+            found += _of_timelock(lines, constitution, first, named)
     if as_json:
         print_answer(found)
     elif not found:
@@ -91,23 +108,23 @@ def check(
 
 
 def _of_timelock(
-    app: App, found: ContractConfiguration, since: int | None, named: list[Address]
+    lines: PoolView, found: ContractConfiguration, first: int, named: list[Address]
 ) -> list[ContractMismatch]:
     """Say who has which role of the timelock, and return who should not.
 
     Raises:
         TransientError: no endpoint tells.
     """
-    lines = app.publisher.lines
     if delay_of(lines, found.admin) is None:
         return []
-    first = app.config.chain.start_block if since is None else since
     roles = timelock_roles(lines, found.admin, first)
     typer.echo(roles.line(), err=True)
     return timelock_weaknesses(roles, found.vetoer, named)
 
 
-def _of_kick_target(app: App, target: Address, *, dev: bool) -> list[ContractMismatch]:
+def _of_kick_target(
+    lines: PoolView, config: Config, target: Address, *, dev: bool
+) -> list[ContractMismatch]:
     """Return what keeps the oracle's kick target from its work.
 
     An endpoint that shows it as it is meant is believed, as of the oracle contract itself.
@@ -117,17 +134,17 @@ def _of_kick_target(app: App, target: Address, *, dev: bool) -> list[ContractMis
     """
     if target == ZERO_ADDRESS:
         return []
-    told = app.publisher.lines.each(lambda line: _seen_by(line, app, target, dev=dev))
-    return min((found for _, found in told), key=len)
+    seen = lines.each(lambda line: _seen_by(line, config, target, dev=dev))
+    return min((found for _, found in seen), key=len)
 
 
 def _seen_by(
-    lines: EndpointCaller, app: App, target: Address, *, dev: bool
+    lines: EndpointCaller, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    kind = TASK_NETWORK if target == app.kick_target else shipped_target_at(lines, target)
+    kind = TASK_NETWORK if target == kick_target(config) else shipped_target_at(lines, target)
     if kind is None:
         shipped = "an adapter that is shipped here (of another one only you know what it does)"
         return [] if dev else [ContractMismatch("kick target", shipped, target)]
-    wired = WiredTarget(kind, target, app.oracle_address, app.config.network.contracts)
+    wired = WiredTarget(kind, target, oracle_address(config), config.network.contracts)
     found = kick_target_mismatches(lines, wired)
     return found if dev else [*found, *plain_account_owner(lines, wired)]

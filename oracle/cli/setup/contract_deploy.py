@@ -15,12 +15,16 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     YesOption,
-    open_app,
+    load_config,
 )
 from oracle.cli.setup.contract_commands import contract
 from oracle.cli.setup.deploy_plan import DeployPlan, PlannedAdapter, PowerHolders
 from oracle.cli.setup.written_values import address_in, limit_in, named_address_in
-from oracle.daemon.app import App
+from oracle.daemon.compose import open_checked_chain, open_reader, rules_hash
+from oracle.daemon.config.loader import Config
+from oracle.daemon.config.oracle_section import report_settings
+from oracle.daemon.records import configured_rules, open_records
+from oracle.daemon.senders import OpenKey, key_opener, kick_target, oracle_address, reporter_keys
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 from oracle.rpc.pool import EndpointPool
@@ -103,40 +107,42 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     what it would send, and asks. A limit's numbers are within floors that nobody can loosen.
     """
     _check_one_target(target, adapter, contracts or [])
-    with open_app(config) as app:
-        payer = _payer(app, keystore, password_file)
-        people = PowerHolders(
-            owner=address_in(admin),
-            signers=_signers(app, signers),
-            quorum=quorum,
-            pauser=address_in(pauser),
-            vetoer=address_in(vetoer),
-            delay=admin_delay,
-            dev=dev,
-        )
-        people.check()
-        setup = _setup(app, people, address_in(target), limit or [])
-        before = None if target else _adapter(app, adapter, contracts or [])
-        _check_network(app)
-        replaced = app.oracle_address if take_over else None
-        if replaced is not None:
-            setup = replace(setup, expelled=_expelled(app))
-        publisher = _lookout(app)
-        try:
-            plan = DeployPlan(app, publisher, payer, people, setup, before, replaced)
-            plan.run(yes=yes, dry_run=dry_run, as_json=as_json)
-        finally:
-            publisher.pool.close()
+    settings = load_config(config)
+    open_key = key_opener(settings)
+    payer = _payer(open_key, keystore, password_file)
+    people = PowerHolders(
+        owner=address_in(admin),
+        signers=_signers(open_key, signers),
+        quorum=quorum,
+        pauser=address_in(pauser),
+        vetoer=address_in(vetoer),
+        delay=admin_delay,
+        dev=dev,
+    )
+    people.check()
+    setup = _setup(settings, people, address_in(target), limit or [])
+    before = None if target else _adapter(settings, adapter, contracts or [])
+    _check_network(settings)
+    replaced = oracle_address(settings) if take_over else None
+    if replaced is not None:
+        setup = replace(setup, expelled=_expelled(settings))
+    publisher = _lookout(settings)
+    try:
+        plan = DeployPlan(settings, publisher, payer, people, setup, before, replaced)
+        plan.run(yes=yes, dry_run=dry_run, as_json=as_json)
+    finally:
+        publisher.pool.close()
 
 
-def _signers(app: App, written: str) -> tuple[Address, ...]:
+def _signers(open_key: OpenKey, written: str) -> tuple[Address, ...]:
     if written:
         return tuple(address_in(one.strip()) for one in written.split(","))
-    if app.keys is None or app.keys.signer is None:
+    keys = reporter_keys(open_key)
+    if keys is None or keys.signer is None:
         raise InputError(
             "--signers: name them, or configure a signer: the contract has to know it"
         )
-    return (app.keys.signer.address,)
+    return (keys.signer.address,)
 
 
 def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
@@ -148,10 +154,10 @@ def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
         )
 
 
-def _adapter(app: App, name: str, written: list[str]) -> PlannedAdapter | None:
+def _adapter(config: Config, name: str, written: list[str]) -> PlannedAdapter | None:
     """Return the adapter that is asked for, or that the profile has; None: there is none."""
     told = dict(named_address_in(one) for one in written)
-    kind = _kind_of_target(app, name)
+    kind = _kind_of_target(config, name)
     if kind is None or kind.artifact is None:
         if told:
             raise InputError("--contract: no adapter is deployed that could be told of it")
@@ -160,23 +166,24 @@ def _adapter(app: App, name: str, written: list[str]) -> PlannedAdapter | None:
     if unknown:
         needs = ", ".join(kind.needs)
         raise InputError(f"--contract {unknown[0]}: {kind.name} is told of {needs} alone")
-    return PlannedAdapter(kind, {**app.config.network.contracts, **told})
+    return PlannedAdapter(kind, {**config.network.contracts, **told})
 
 
-def _kind_of_target(app: App, name: str) -> KickTarget | None:
+def _kind_of_target(config: Config, name: str) -> KickTarget | None:
     if name == _NO_ADAPTER:
         return None
-    return kick_target_named(name) if name else kick_target_of(app.config.network.profile)
+    return kick_target_named(name) if name else kick_target_of(config.network.profile)
 
 
-def _expelled(app: App) -> tuple[Address, ...]:
+def _expelled(config: Config) -> tuple[Address, ...]:
     """Return whom the configured oracle has expelled and not readmitted, as far as we have read.
 
     Raises:
         InputError: the chain is not read to its head, so that some may be missing.
     """
-    final = app.chain.heads().final.number
-    with app.store.reading() as uow:
+    with open_checked_chain(config) as chain:
+        final = chain.heads().final.number
+    with open_records(config) as records, records.store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number < final:
             read = "nothing" if cursor is None else f"up to block {cursor.number}"
@@ -187,39 +194,41 @@ def _expelled(app: App) -> tuple[Address, ...]:
         return tuple(kick.node for kick in uow.rounds.expelled() if kick.is_expelled(cursor.time))
 
 
-def _setup(app: App, people: PowerHolders, target: Address, limits: list[str]) -> OracleSetup:
+def _setup(
+    config: Config, people: PowerHolders, target: Address, limits: list[str]
+) -> OracleSetup:
+    settings = report_settings(config.oracle, configured_rules(config))
     wanted = {
-        "kick_below": app.report_settings.kick_below,
-        "anchor_window": app.config.oracle.anchor_window,
+        "kick_below": settings.kick_below,
+        "anchor_window": config.oracle.anchor_window,
         **dict(limit_in(written) for written in limits),
     }
     setup = OracleSetup(
         admin=people.owner,
         pauser=people.pauser,
         vetoer=people.vetoer,
-        target=target if target != ZERO_ADDRESS else app.kick_target or ZERO_ADDRESS,
+        target=target if target != ZERO_ADDRESS else kick_target(config) or ZERO_ADDRESS,
         signers=people.signers,
         quorum=people.quorum,
-        rules_hash=app.rules_hash,
+        rules_hash=rules_hash(config, open_reader(config)),
         limits=with_limits(DEFAULT_LIMITS, wanted),
     )
     return replace(setup, floors=NO_FLOORS) if people.dev else setup
 
 
-def _check_network(app: App) -> None:
+def _check_network(config: Config) -> None:
     """Look for the chain and the network first: a deployed contract belongs to them for ever.
 
     An oracle contract may be configured already, and be gone: this deploys the next one.
     """
-    told = app.config
-    without = told.oracle.model_copy(update={"address": None, "publish": False})
-    with App(told.model_copy(update={"oracle": without})) as network:
-        network.chain.heads()
+    without = config.oracle.model_copy(update={"address": None, "publish": False})
+    with open_checked_chain(config.model_copy(update={"oracle": without})) as chain:
+        chain.heads()
 
 
-def _lookout(app: App) -> SenderAccount:
+def _lookout(config: Config) -> SenderAccount:
     """A publisher that belongs to no contract yet, and cannot sign."""
-    config, chain = app.config, app.config.chain
+    chain = config.chain
     caps = SendLimits(
         config.limits.max_fee_per_gas_wei,
         config.limits.max_cost_per_transaction_wei,
@@ -229,11 +238,12 @@ def _lookout(app: App) -> SenderAccount:
     return SenderAccount(pool, domain=Domain(chain.id, ZERO_ADDRESS), caps=caps)
 
 
-def _payer(app: App, keystore: Path | None, password_file: Path | None) -> Signer:
+def _payer(open_key: OpenKey, keystore: Path | None, password_file: Path | None) -> Signer:
     if (keystore is None) != (password_file is None):
         raise InputError("--keystore and --password-file: give both or none")
     if keystore is not None and password_file is not None:
         return KeySigner.open(keystore, password_file)
-    if app.keys is None or app.keys.transmitter is None:
+    keys = reporter_keys(open_key)
+    if keys is None or keys.transmitter is None:
         raise InputError("--keystore: name the key that pays, or configure a transmitter")
-    return app.keys.transmitter
+    return keys.transmitter

@@ -19,7 +19,8 @@ from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, r
 from oracle.bindings.timelock import TimelockSetup, granting_canceller
 from oracle.cli.options import confirm_action, print_answer
 from oracle.cli.setup.spoken_values import print_values, tell
-from oracle.daemon.app import App
+from oracle.daemon.config.loader import Config
+from oracle.daemon.senders import kick_target
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import FatalError, InputError
 from oracle.queries.contract_models import AdapterPlan, DeploymentAnswer, TimelockPlan
@@ -103,7 +104,7 @@ class DeployPlan:
     `replaced`: the oracle whose place the new one takes.
     """
 
-    app: App
+    config: Config
     publisher: SenderAccount
     payer: Signer
     people: PowerHolders
@@ -222,12 +223,12 @@ class DeployPlan:
     def _tried(self, code: str) -> Deployment:
         publisher = self.publisher
         planned = plan_deployment(publisher.lines, code, self.payer.address, publisher.fees())
-        _check_cost(self.app, planned)
+        _check_cost(self.config, planned)
         return planned
 
     def _send(self, code: str, place: Address) -> int:
         """Deploy one contract at a place, which the others are told; return the gas it used."""
-        publisher, chain_id = self.publisher, self.app.config.chain.id
+        publisher, chain_id = self.publisher, self.config.chain.id
         address, receipt = deploy_contract(
             publisher.pool, self.payer, self._tried(code), chain_id, _patience()
         )
@@ -258,7 +259,7 @@ class DeployPlan:
     def _role_steps(self, places: _Places) -> list[str]:
         """Return by which call, in whose name, the network obeys the new oracle."""
         if self.adapter is None or places.adapter is None:
-            if self.app.kick_target is None:
+            if kick_target(self.config) is None:
                 return []
             return [f"the network's admin calls setOracle({places.oracle})"]
         change = self.adapter.role_change(places.adapter)
@@ -268,8 +269,8 @@ class DeployPlan:
         return [f"{change.text}: {change.to} {change.calldata}"]
 
 
-def _check_cost(app: App, planned: Deployment) -> None:
-    most = app.config.limits.max_cost_per_transaction_wei
+def _check_cost(config: Config, planned: Deployment) -> None:
+    most = config.limits.max_cost_per_transaction_wei
     if planned.cost > most:
         raise InputError(
             f"it may cost {planned.cost} wei, above limits.max_cost_per_transaction_wei {most}"

@@ -1,30 +1,37 @@
 """`endpoint probe`: what each endpoint is and can, and whether it is fit for this daemon."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, NamedTuple
 
 import typer
 
 from oracle.chain.fetch.limit_memory import MOST_LOGS, OMITS
-from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
+from oracle.chain.source import ChainSource
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_answer,
 )
 from oracle.cli.write_session import acting
-from oracle.daemon.app import App
-from oracle.domain.ids import Hash
+from oracle.daemon.compose import open_chain, open_reader, wanted_logs
+from oracle.daemon.config.loader import Config
+from oracle.daemon.endpoints.capability_cache import CapabilityCache
+from oracle.daemon.records import open_records
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
+from oracle.indexer.provenance import scope_of
 from oracle.queries.endpoint_view import EndpointReadmission, ProbedEndpointEntry
 from oracle.queries.text.text_tables import foreign, print_table
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.store.database import Store
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.telemetry.safe_text import escaped
 
@@ -94,15 +101,20 @@ def probe_endpoints(
 
     About twenty questions to each, and one batch of a hundred. Exit code 1: one of them is unfit.
     """
-    with open_app(config) as app:
-        wanted = _wanted(app)
-        chosen = _chosen(list(app.source.endpoints), position)
-        states, wrong = app.source.endpoints.states(), app.source.proven_wrong()
-        shut_out = {name: states[name] for name in wrong}
-        found = [
-            _with_learned_limits(app, probed(place, one, wanted, shut_out.get(one.name)))
-            for place, one in chosen
-        ]
+    settings = load_config(config)
+    with _opened_store(settings) as store:
+        facts = CapabilityCache(store, unix_seconds)
+        with open_chain(settings, open_reader(settings), facts) as chain:
+            wanted = _wanted(settings, chain, store)
+            chosen = _chosen(list(chain.endpoints), position)
+            states, wrong = chain.endpoints.states(), chain.proven_wrong()
+            shut_out = {name: states[name] for name in wrong}
+            found = [
+                _with_learned_limits(
+                    facts, probed(place, endpoint, wanted, shut_out.get(endpoint.name))
+                )
+                for place, endpoint in chosen
+            ]
     if as_json:
         print_answer([_entry(endpoint, found) for endpoint in found])
     else:
@@ -134,14 +146,14 @@ def readmit(
     The daemon never does so by itself. What only this endpoint gave is as good as anybody's from
     then on: let the audit finish first where another one answers (`status` counts the blocks).
     """
-    with open_app(config) as app:
-        with app.store.reading() as uow:
+    with open_records(load_config(config)) as records:
+        with records.store.reading() as uow:
             reason = uow.facts.quarantine.reasons().get(name)
             if reason is None:
                 raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
-            left = uow.facts.quarantine.blocks(app.folder.scope.id, name)
+            left = uow.facts.quarantine.blocks(scope_of(open_reader(records.config)).id, name)
         if not dry_run:
-            with acting(app.store, "endpoint readmit", dry_run=False) as (uow, _):
+            with acting(records.store, "endpoint readmit", dry_run=False) as (uow, _):
                 uow.facts.quarantine.readmit(name)
     if as_json:
         print_answer(
@@ -156,20 +168,25 @@ def readmit(
         typer.echo(f"{left} blocks that it alone gave were never asked about elsewhere")
 
 
-def _wanted(app: App) -> ProbeRequirements:
+@contextmanager
+def _opened_store(config: Config) -> Iterator[Store | None]:
+    """Open the database, or yield None where it has no tables, or not those of this version."""
+    if schema_state(config.database.url).age is not SchemaAge.CURRENT:
+        yield None
+        return
+    with open_records(config) as records:
+        yield records.store
+
+
+def _wanted(config: Config, chain: ChainSource, store: Store | None) -> ProbeRequirements:
     """Return what an endpoint must have for this configuration, and for its database if it is."""
-    told = app.config.chain
-    if told.checkpoint_block is not None and told.checkpoint_hash is not None:
-        app.source.hold(
-            told.checkpoint_block, Hash(told.checkpoint_hash), "[chain] checkpoint_hash"
-        )
-    if schema_state(app.config.database.url).age is SchemaAge.CURRENT:
-        with app.store.reading() as uow:
+    if store is not None:
+        with store.reading() as uow:
             identity = uow.identity.get()
         if identity is not None:
-            app.source.hold(0, identity.genesis_hash, "the database")
-    logs = Filter(frozenset(app.reader.addresses), frozenset(app.reader.topics))
-    return Prober(app.source.endpoints, logs, told.start_block).wanted
+            chain.hold(0, identity.genesis_hash, "the database")
+    reader = open_reader(config)
+    return Prober(chain.endpoints, wanted_logs(reader), config.chain.start_block).wanted
 
 
 def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, Endpoint]]:
@@ -197,11 +214,9 @@ def probed(
     return ProbedEndpoint(position, one.name, facts, _unfit(facts, wanted.first))
 
 
-def _with_learned_limits(app: App, one: ProbedEndpoint) -> ProbedEndpoint:
+def _with_learned_limits(facts: CapabilityCache, one: ProbedEndpoint) -> ProbedEndpoint:
     """Add what the daemon wrote down of it in the database, if there is one."""
-    if schema_state(app.config.database.url).age is not SchemaAge.CURRENT:
-        return one
-    kept = app.facts.recall(one.name)
+    kept = facts.recall(one.name)
     most = kept.get(MOST_LOGS, "")
     return one._replace(
         most_logs=int(most) if most.isdecimal() else None, omits_logs=kept.get(OMITS) == "1"

@@ -11,11 +11,12 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    open_app,
+    load_config,
     print_answer,
 )
-from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import ROLES, Role
+from oracle.daemon.config.loader import Config
+from oracle.daemon.senders import OpenKey, key_opener
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError
 from oracle.queries.setup_models import CreatedKey, KeyEntry
@@ -80,8 +81,7 @@ def create(
 @keys.command(epilog="Example: qos-oracle keys show --json")
 def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Open every key that is configured and show whose it is; exit code 2 where one fails."""
-    with open_app(config) as app:
-        addresses, entries = _entries(app)
+    addresses, entries = _entries(load_config(config))
     if as_json:
         print_answer(entries)
     elif entries:
@@ -111,14 +111,14 @@ def shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
     return None
 
 
-def _entries(app: App) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
+def _entries(config: Config) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
     """Return the address of each role that has a key, and the answer about it."""
     addresses: dict[Role, Address | None] = {}
-    entries = []
+    entries, open_key = [], key_opener(config)
     for role in ROLES:
-        place = app.config.keys.place(role)
+        place = config.keys.place(role)
         if place is not None:
-            address, fault = _opened(app, role)
+            address, fault = _opened(open_key, role)
             note = _NOT_ASKED if isinstance(place, RemoteKey) else None
             addresses[role] = address
             entries.append(
@@ -129,9 +129,9 @@ def _entries(app: App) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
     return addresses, entries
 
 
-def _opened(app: App, role: Role) -> tuple[Address | None, str | None]:
+def _opened(open_key: OpenKey, role: Role) -> tuple[Address | None, str | None]:
     try:
-        signer = app.key(role)
+        signer = open_key(role)
     except OracleError as error:
         return None, str(error)
     return None if signer is None else signer.address, None

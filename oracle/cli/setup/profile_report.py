@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from oracle.bindings.kick_targets import KickTarget, kick_target_of
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile import Contract, Profile
-from oracle.daemon.app import App
-from oracle.daemon.config.loader import ACTED_ON
+from oracle.daemon.config.loader import ACTED_ON, Config
+from oracle.daemon.records import configured_rules, open_records
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.network_events import (
     DomainEvent,
@@ -56,14 +57,15 @@ def profile_line(profile: Profile) -> str:
     return f"{identity}, from {profile.origin}; {options or 'no options'}; by {source}; {events}"
 
 
-def on_chain_line(app: App) -> str:
+def on_chain_line(config: Config, reader: EventReader) -> str:
     """Say what of this network can go on chain, and what is missing for it now."""
-    told = app.config
-    what = possible_on_chain(app.reader.profile, has_feed=told.feed.url is not None)
-    if told.feed.url is not None and not told.feed.may_publish:
+    what = possible_on_chain(reader.profile, has_feed=config.feed.url is not None)
+    if config.feed.url is not None and not config.feed.may_publish:
         return f"{what}. Nothing now: feed.may_publish is off"
     return (
-        f"{what}. Nothing now: oracle.address is missing" if told.oracle.address is None else what
+        f"{what}. Nothing now: oracle.address is missing"
+        if config.oracle.address is None
+        else what
     )
 
 
@@ -87,12 +89,12 @@ def _kickouts(target: KickTarget | None) -> str:
     return f"kickouts by {target.name}, which `contract deploy` adds; without it as an event"
 
 
-def contracts_line(app: App) -> str:
+def contracts_line(reader: EventReader) -> str:
     """Name the contracts, where they are, and from which block on, as far as that is known."""
-    profile = app.reader.profile
+    profile = reader.profile
     return "; ".join(
         f"{name} {address}{_since(profile.contracts.get(name))}"
-        for address, (name, _) in app.reader.contracts.items()
+        for address, (name, _) in reader.contracts.items()
     )
 
 
@@ -102,18 +104,18 @@ def _since(contract: Contract | None) -> str:
     return f" from block {contract.start_block}"
 
 
-def profile_warnings(app: App) -> Iterator[str]:
+def profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
     """Say what scoring loses by the profile, and what is left out before the first block."""
-    profile = app.reader.profile
+    profile, rules = reader.profile, configured_rules(config)
     # A feed beside the chain says what the profile leaves out.
-    if app.config.feed.url is None:
-        lacking = [*missing_event_types(profile.says, app.rules), *_unscored(profile, app.rules)]
+    if config.feed.url is None:
+        lacking = [*missing_event_types(profile.says, rules), *_unscored(profile, rules)]
     else:
         lacking = []
-    for sentence in (*lacking, *missing_fields(profile.tells, app.rules)):
+    for sentence in (*lacking, *missing_fields(profile.tells, rules)):
         yield f"network.profile: {profile.name}: {sentence}"
     for name, contract in profile.contracts.items():
-        first = app.config.chain.start_block
+        first = config.chain.start_block
         if contract.start_block is not None and contract.start_block < first:
             yield (
                 f"chain.start_block: {first} is after block {contract.start_block}, where {name} "
@@ -130,9 +132,9 @@ def _unscored(profile: Profile, rules: Rules) -> Iterator[str]:
         )
 
 
-def registration_line(app: App) -> str:
+def registration_line(config: Config) -> str:
     """Say what new nodes cost the transmitter while gas is as dear as it may be."""
-    limits, least = app.config.limits, app.report_settings.min_scores
+    limits, least = config.limits, config.oracle.min_scores
     cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
     return (
         f"a node from its score {least} on; at limits.max_fee_per_gas_wei "
@@ -142,17 +144,17 @@ def registration_line(app: App) -> str:
     )
 
 
-def registration_warnings(app: App) -> Iterator[str]:
+def registration_warnings(config: Config) -> Iterator[str]:
     """Say where new nodes keep a report waiting: those that are there, and not what might be.
 
     How many come at once a database alone tells; a contract takes no more than so many in a round.
     """
-    name, most = "max_cost_per_transaction_wei", app.config.limits.max_cost_per_transaction_wei
-    if most < REGISTRATION_GAS * app.config.limits.max_fee_per_gas_wei:
+    name, most = "max_cost_per_transaction_wei", config.limits.max_cost_per_transaction_wei
+    if most < REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
         yield f"limits.{name}: no report with a new node fits at the highest fee"
         return
-    new = min(RoundLimits().max_new_nodes, _waiting(app))
-    if most < new * REGISTRATION_GAS * app.config.limits.max_fee_per_gas_wei:
+    new = min(RoundLimits().max_new_nodes, _waiting(config))
+    if most < new * REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
         gwei = most / (new * REGISTRATION_GAS * _GWEI)
         yield (
             f"limits.{name}: {new} nodes wait for an index, and the report that gives it to them "
@@ -160,9 +162,9 @@ def registration_warnings(app: App) -> Iterator[str]:
         )
 
 
-def _waiting(app: App) -> int:
+def _waiting(config: Config) -> int:
     """Count who would get an index with the next report, where there is a database."""
-    if schema_state(app.config.database.url).age is not SchemaAge.CURRENT:
+    if schema_state(config.database.url).age is not SchemaAge.CURRENT:
         return 0
-    with app.store.reading() as uow:
-        return uow.registrations.count_waiting(app.report_settings.min_scores)
+    with open_records(config) as records, records.store.reading() as uow:
+        return uow.registrations.count_waiting(config.oracle.min_scores)

@@ -1,9 +1,9 @@
 """`selftest`: tries everything that publishing needs, signs what is void, and sends nothing."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Annotated
 
 import typer
@@ -11,11 +11,34 @@ import typer
 from oracle.bindings.inspection import inspected
 from oracle.bindings.qos_oracle import push_call
 from oracle.bindings.task_network import start_call
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_answer
+from oracle.chain.source import ChainSource
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.setup.key_commands import shared_key
-from oracle.daemon.app import App
+from oracle.daemon.compose import (
+    check_chain,
+    check_chain_of,
+    fresh_endpoints,
+    open_chain,
+    open_index,
+    open_reader,
+    rules_hash,
+)
 from oracle.daemon.config.keys_section import ROLES, Role
+from oracle.daemon.config.loader import Config
+from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.records import Records, open_records
+from oracle.daemon.senders import (
+    OpenKey,
+    expected_contract,
+    key_opener,
+    open_dispatcher,
+    open_reporter,
+    oracle_address,
+    report_account,
+    reporter_contexts,
+    reporter_keys,
+)
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
@@ -25,6 +48,7 @@ from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.signing.factory import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.dry_run import dry_context, dry_run_text
@@ -64,19 +88,25 @@ def selftest(
     Each key signs what no contract would take: a report of round 0, a call with a nonce that no
     account comes to. Nothing is sent and nothing is written.
     """
-    checks = _Checks()
-    with open_app(config) as app:
-        checks.attempt("database", partial(_lease, app))
+    checks, settings = _Checks(), load_config(config)
+    with ExitStack() as closing:
+        open_database = cache(lambda: closing.enter_context(open_records(settings)))
+        checks.attempt("database", lambda: _lease(open_database().store))
+        records = open_database() if checks.made[0].passed else None
+        store = None if records is None else records.store
+        facts = CapabilityCache(store, unix_seconds)
+
+        @cache
+        def open_endpoints() -> ChainSource:
+            return closing.enter_context(open_chain(settings, open_reader(settings), facts))
+
+        reach = _Reach(settings, open_endpoints, key_opener(settings))
         if not offline:
-            _ask_chain(app, checks)
-        for role in ROLES:
-            if app.config.keys.has(role):
-                checks.attempt(role, partial(_key, app, role))
-                if role != "signer" and not offline:
-                    checks.attempt(f"{role}'s balance", partial(_balance, app, role))
-        checks.attempt("keys apart", partial(_apart, app))
-        if not offline and checks.made[0].passed:
-            _ask_nonces(app, checks)
+            _ask_chain(reach, store, checks)
+        _try_keys(reach, checks, is_online=not offline)
+        checks.attempt("keys apart", partial(_apart, reach))
+        if not offline and records is not None:
+            _ask_nonces(records, reach.open_key, checks)
     if as_json:
         print_answer(checks.made)
     else:
@@ -88,69 +118,89 @@ def selftest(
         raise FatalError(f"{config}: {failed} of {len(checks.made)} checks failed")
 
 
-def _ask_chain(app: App, checks: _Checks) -> None:
-    for place in range(len(app.config.chain.endpoints)):
-        checks.attempt(f"endpoint {place + 1}", partial(_endpoint, app, place))
-    if app.config.oracle.address is not None:
-        checks.attempt("contract", partial(_contract, app))
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What the checks share; the endpoints and each key are opened once, if at all."""
+
+    config: Config
+    open_endpoints: Callable[[], ChainSource]
+    open_key: OpenKey
 
 
-def _lease(app: App) -> str:
+def _ask_chain(reach: _Reach, store: Store | None, checks: _Checks) -> None:
+    for place in range(len(reach.config.chain.endpoints)):
+        checks.attempt(f"endpoint {place + 1}", partial(_endpoint, reach, place))
+    if reach.config.oracle.address is not None:
+        checks.attempt("contract", partial(_contract, reach, store))
+
+
+def _try_keys(reach: _Reach, checks: _Checks, *, is_online: bool) -> None:
+    for role in ROLES:
+        if reach.config.keys.has(role):
+            checks.attempt(role, partial(_key, reach, role))
+            if role != "signer" and is_online:
+                checks.attempt(f"{role}'s balance", partial(_balance, reach, role))
+
+
+def _lease(store: Store) -> str:
     """Say who works on the database: it must be there, and be of this version."""
-    with app.store.reading() as uow:
+    with store.reading() as uow:
         working = worker(uow.lease.current())
     return "the lease is free" if working is None else f"the lease is held by {working}"
 
 
-def _endpoint(app: App, place: int) -> str:
+def _endpoint(reach: _Reach, place: int) -> str:
     """Ask an endpoint by itself which chain it is of."""
-    wanted = app.config.chain.id
-    with app.fresh_endpoints() as pool:
+    wanted = reach.config.chain.id
+    with fresh_endpoints(reach.config, reach.open_endpoints()) as pool:
         line = pool.view().all[place]
         if not line.supports(wanted):
             raise InputError(f"{line.name} is of another chain than {wanted}")
         return f"{line.name} is of chain {wanted}"
 
 
-def _contract(app: App) -> str:
+def _contract(reach: _Reach, store: Store | None) -> str:
     """Compare it with the configuration: code, rules, signers, limits."""
-    _, found = inspected(app.publisher.lines, app.oracle_address, app.expected)
+    config, reader = reach.config, open_reader(reach.config)
+    expected = expected_contract(config, reader, reporter_keys(reach.open_key))
+    chain, address = check_chain(config, reach.open_endpoints(), store), oracle_address(config)
+    _, found = inspected(report_account(config, chain).lines, address, expected)
     if found:
         raise InputError("; ".join(difference.line() for difference in found))
-    return f"{app.oracle_address} is as configured, rules {app.rules_hash}"
+    return f"{address} is as configured, rules {rules_hash(config, reader)}"
 
 
-def _key(app: App, role: Role) -> str:
+def _key(reach: _Reach, role: Role) -> str:
     """Open a key, have it sign something void, and recover it."""
-    signer = _opened(app, role)
-    chain_id = app.config.chain.id
+    signer = _opened(reach, role)
+    config, chain_id = reach.config, reach.config.chain.id
     if role == "signer":
-        try_statement(signer, Domain(chain_id, app.oracle_address))
+        try_statement(signer, Domain(chain_id, oracle_address(config)))
         return f"{signer.address} signed a void report for chain {chain_id}"
     if role == "transmitter":
-        to, calldata = app.oracle_address, push_call(VOID_STATEMENT, 0, b"")
+        to, calldata = oracle_address(config), push_call(VOID_STATEMENT, 0, b"")
     else:
-        to = Address(app.config.network.contracts["TaskNetwork"])
+        to = Address(config.network.contracts["TaskNetwork"])
         calldata = start_call(_NO_TASK, signer.address)
     try_transaction(signer, chain_id, to, calldata)
     return f"{signer.address} signed a void transaction for chain {chain_id}"
 
 
-def _balance(app: App, role: Role) -> str:
-    signer = _opened(app, role)
-    with app.fresh_endpoints() as pool:
+def _balance(reach: _Reach, role: Role) -> str:
+    signer = _opened(reach, role)
+    with fresh_endpoints(reach.config, reach.open_endpoints()) as pool:
         wei = balance_of(pool.view(), signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether: nothing can be sent")
     return f"{signer.address} has {decimal_text(wei)} ether"
 
 
-def _apart(app: App) -> str:
+def _apart(reach: _Reach) -> str:
     """Compare the keys that can be opened; what keeps one from it is told beside it."""
     found: dict[Role, Address | None] = {}
     for role in ROLES:
         with suppress(OracleError):
-            signer = app.key(role)
+            signer = reach.open_key(role)
             found[role] = None if signer is None else signer.address
     fault = shared_key(found)
     if fault is not None:
@@ -158,13 +208,25 @@ def _apart(app: App) -> str:
     return "no two roles have the same key"
 
 
-def _ask_nonces(app: App, checks: _Checks) -> None:
+def _ask_nonces(records: Records, open_key: OpenKey, checks: _Checks) -> None:
     """Find out before the first start what would refuse it: a lost database, a used key."""
-    has = app.config.keys.has
-    if has("transmitter") and app.config.oracle.address is not None:
-        checks.attempt("transmitter's nonces", lambda: _nonces(app.reporter(0, unix_seconds).tx))
-    if has("dispatcher") and app.dispatch_settings is not None:
-        checks.attempt("dispatcher's nonces", lambda: _nonces(app.starter(0, unix_seconds).tx))
+    config = records.config
+    if config.keys.has("transmitter") and config.oracle.address is not None:
+        checks.attempt("transmitter's nonces", lambda: _transmitter_nonces(records, open_key))
+    if config.keys.has("dispatcher") and records.dispatch_settings is not None:
+        checks.attempt("dispatcher's nonces", lambda: _dispatcher_nonces(records, open_key))
+
+
+def _transmitter_nonces(records: Records, open_key: OpenKey) -> str:
+    with open_index(records) as index, open_reporter(index, open_key) as reporter:
+        check_chain_of(index)
+        return _nonces(reporter_contexts(reporter, 0, unix_seconds).tx)
+
+
+def _dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
+    with open_index(records) as index:
+        check_chain_of(index)
+        return _nonces(open_dispatcher(index, open_key, 0, unix_seconds).tx)
 
 
 def _nonces(context: TxContext) -> str:
@@ -173,8 +235,8 @@ def _nonces(context: TxContext) -> str:
     return said or "this database knows all that the chain has counted"
 
 
-def _opened(app: App, role: Role) -> Signer:
-    signer = app.key(role)
+def _opened(reach: _Reach, role: Role) -> Signer:
+    signer = reach.open_key(role)
     if signer is None:
         raise InputError(f"keys.{role}: is not configured")
     return signer

@@ -1,7 +1,7 @@
 """Settings: a TOML file and the environment become one `Config`, or one list of complaints.
 
 Environment variables win: `QOS_ORACLE_<SECTION>__<KEY>` (`make reference` lists every setting).
-Rooms never see these classes; `app` hands them the small values they ask for.
+Rooms never see these classes; the daemon hands them the small values they ask for.
 """
 
 import os

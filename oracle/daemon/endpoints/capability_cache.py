@@ -12,10 +12,10 @@ from oracle.store.database import Store
 class CapabilityCache:
     """A `CapabilityStore` over the database; any thread may learn something.
 
-    `store` gives the database, None while it is not open. `now` tells unix seconds.
+    `store` None: there is no database, and nothing is kept. `now` returns unix seconds.
     """
 
-    store: Callable[[], Store | None]
+    store: Store | None
     now: Callable[[], float]
     # By endpoint and name: the value, and when it is too old.
     _learned: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class CapabilityCache:
 
     def recall(self, endpoint: str) -> dict[str, str]:
         """Return what is known of this endpoint and not too old; nothing without a database."""
-        store, kept = self.store(), dict[str, str]()
+        store, kept = self.store, dict[str, str]()
         if store is not None:
             with store.reading() as uow:
                 kept = uow.facts.of(endpoint, int(self.now()))
@@ -44,7 +44,7 @@ class CapabilityCache:
         Raises:
             FatalError: another process has taken over the lease.
         """
-        store = self.store()
+        store = self.store
         with self._lock:
             learned, self._learned = self._learned, {}
         if store is None or not learned:

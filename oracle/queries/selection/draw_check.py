@@ -89,8 +89,7 @@ def verify_draw(
 ) -> DrawCheck:
     """Fold the stored events from the start, draw from `settings.start_block` on, and compare.
 
-    Block hashes and times are asked of the chain, in batches. `app.chain`, `app.store`,
-    `app.reader` and `app.dispatch_settings` are what it wants.
+    Block hashes and times are asked of the chain, in batches.
 
     Raises:
         InputError: nothing is indexed, or by other settings, or there is no such task.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oracle.daemon.daemon_health import READY_WITHIN_FAILURES, READY_WITHIN_SECONDS
-from oracle.daemon.steps import UNCONFIRMED_SECONDS
+from oracle.daemon.index_job import UNCONFIRMED_SECONDS
 from oracle.domain.health import Condition
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS
 from oracle.queries.health import is_late

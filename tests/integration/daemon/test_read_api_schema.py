@@ -24,7 +24,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from devnet.demo.show import START_TIME
-from oracle.cli.options import open_folded
+from oracle.daemon.compose import open_reader
+from oracle.daemon.config.loader import load
+from oracle.daemon.records import open_folded_records
 from oracle.daemon.web.api.event_stream import StreamLimits
 from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
 from oracle.queries.api.node_order import NodeOrder
@@ -51,8 +53,8 @@ Known = dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def app(played_chain) -> Iterator[Any]:
-    with open_folded(played_chain) as opened:
-        archive = EventArchive(opened.store, opened.reader, opened.rules)
+    with open_folded_records(load(played_chain)) as opened:
+        archive = EventArchive(opened.store, open_reader(opened.config), opened.rules)
         source = ApiSource(
             archive,
             NodeOrder(opened.rules),

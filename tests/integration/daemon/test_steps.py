@@ -1,16 +1,11 @@
 """What the daemon's loops do for each other."""
 
-import time
-
 import pytest
 
-from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.steps import DaemonSteps
 from oracle.errors import InputError, TransientError
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import Fault, faulty_endpoint
-from tests.support.office import app_of
+from tests.support.office import sending_jobs_of
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -29,15 +24,12 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
         office.index()
         sender = office.premises.transmitter
         office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
-        watch = DaemonHealth(JobLiveness(time.monotonic))
-        work = DaemonSteps(
-            app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest
-        )
+        jobs = sending_jobs_of(office)
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):
-            work.compare()
+            jobs.reconcile_nonces()
 
         endpoint.faults.clear()
         with pytest.raises(InputError, match="has used nonces up to 98"):
-            work.publish()
+            jobs.publish()
         assert office.states() == []

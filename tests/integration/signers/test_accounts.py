@@ -7,7 +7,7 @@ import pytest
 
 _LATE = """
 import sys
-import oracle.daemon.app
+import oracle.daemon.senders
 from oracle.signing.keystore import accounts
 before = "eth_account" in sys.modules, sys.getrecursionlimit()
 accounts()

@@ -22,7 +22,7 @@ def written(store: Store, endpoint: str) -> dict[str, str]:
 
 
 def test_what_could_not_be_written_is_written_the_next_time(store: Store, epoch: int):
-    cache = CapabilityCache(lambda: store, lambda: 1_000.0)
+    cache = CapabilityCache(store, lambda: 1_000.0)
     cache.keep("e", "range", "500", 60)
     with pytest.raises(FatalError):
         cache.flush(epoch + 1)
@@ -44,7 +44,7 @@ def test_what_was_learned_while_writing_failed_wins_over_it(store: Store, epoch:
             raise OSError("the disk is full")
         return 1_000.0
 
-    cache = CapabilityCache(lambda: store, now)
+    cache = CapabilityCache(store, now)
     cache.keep("e", "range", "500", 60)
     fails.append(True)
     with pytest.raises(OSError, match="the disk is full"):
@@ -56,7 +56,7 @@ def test_what_was_learned_while_writing_failed_wins_over_it(store: Store, epoch:
 
 
 def test_only_what_was_learned_of_the_chain_is_written_at_once(store: Store, epoch: int):
-    cache = CapabilityCache(lambda: store, lambda: 1_000.0)
+    cache = CapabilityCache(store, lambda: 1_000.0)
     cache.keep("e", "range", "500", 60)
     assert cache.flush_trust(epoch) == 0
     cache.keep(OF_CHAIN, "headers", "roots", 60)

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
+from oracle.daemon.compose import open_index
 from oracle.daemon.config.loader import load
-from oracle.daemon.read_app import ReadApp
+from oracle.daemon.records import Records, configured_rules
 from oracle.dispatch.assigner import DrawHook
 from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.indexer.block_hooks import BlockHook, HookNote
@@ -44,9 +45,10 @@ class Diary(BlockHook):
         self.pages.append(f"{self.name} back to {ancestor}")
 
 
-def test_a_report_is_cut_before_a_node_is_drawn_at_the_same_block():
-    with ReadApp(load(shipped("config/example.toml"))) as app:
-        hooks = [type(hook) for hook in app.folder.hooks]
+def test_a_report_is_cut_before_a_node_is_drawn_at_the_same_block(store: Store):
+    config = load(shipped("config/example.toml"))
+    with open_index(Records(config, configured_rules(config), store)) as index:
+        hooks = [type(hook) for hook in index.folder.hooks]
         assert hooks == [ReportCutter, DrawHook, ProbeWindowHook, KickoutHook]
 
 

@@ -21,13 +21,13 @@ DAY = 86_400
 # A daemon whose index turn hangs once a file is there, at a threshold that a test can wait for.
 HANGING = """
 import pathlib, threading
-import oracle.daemon.scheduler as scheduler, oracle.daemon.steps as steps
+import oracle.daemon.scheduler as scheduler, oracle.daemon.index_job as index_job
 from oracle.cli.main import main
 scheduler.STUCK_SECONDS = 5.0
-index = steps.DaemonSteps.index
+tick = index_job.IndexJob.tick
 def hang(work):
-    return threading.Event().wait() if pathlib.Path({hang!r}).exists() else index(work)
-steps.DaemonSteps.index = hang
+    return threading.Event().wait() if pathlib.Path({hang!r}).exists() else tick(work)
+index_job.IndexJob.tick = hang
 main()
 """
 

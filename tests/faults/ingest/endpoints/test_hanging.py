@@ -13,8 +13,8 @@ from devnet.fakechain.faults import transport_faults
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.maintenance_jobs import BACKGROUND_SECONDS, MaintenanceJobs
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.steps import DaemonSteps
 from oracle.indexer.loop import WindowCommitted
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
@@ -48,15 +48,20 @@ def until(found: Callable[[], T | None]) -> T:
     return it
 
 
-def work_of(indexer: Indexer, **app: Any) -> DaemonSteps:
-    """The daemon's turns, over what these need of an app."""
-    app |= {"chain": indexer.source, "store": indexer.store, "folder": indexer.folder}
-    app |= {"feed_client": lambda _name: None}
-    app |= {"config": SimpleNamespace(oracle=SimpleNamespace(level="soft"))}
-    known: Any = SimpleNamespace(**app)
-    work = DaemonSteps(known, 1, DaemonHealth(JobLiveness(time.monotonic)), ingest=indexer.ingest)
-    work.integrity.scope_backfill.is_sound = True
-    return work
+def prober_of(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> Prober:
+    """What looks at the endpoints of an indexer; a tick waits so long for an answer."""
+    prober = Prober(indexer.source.endpoints, WANTED, 0)
+    prober.background_call.wait_seconds = seconds
+    return prober
+
+
+def counters_of(indexer: Indexer) -> MaintenanceJobs:
+    """The daemon's job that compares counters, over an indexer."""
+    index: Any = SimpleNamespace(chain=indexer.source, store=indexer.store)
+    health = DaemonHealth(JobLiveness(time.monotonic))
+    jobs = MaintenanceJobs(index, 1, indexer.ingest, health, BACKGROUND_SECONDS)
+    jobs.scope_backfill.is_sound = True
+    return jobs
 
 
 def goes_on(chain: AChain, indexer: Indexer) -> bool:
@@ -71,18 +76,17 @@ def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(
     indexer = open_indexer(a_chain.urls[0])
     indexer.index()
     probed = open_indexer(url_of(hanging), url=indexer.url)
-    prober = Prober(probed.source.endpoints, WANTED, 0)
-    work = work_of(indexer, prober=prober)
+    prober = prober_of(probed)
 
-    assert work.probe() is None
+    assert prober.turn() is None
 
     line, _ = hanging.accept()
     line.settimeout(_PATIENCE_SECONDS)
     with line:
         assert b"eth_chainId" in line.recv(4096)
         assert goes_on(a_chain, indexer)
-        assert work.probe() is None
-    found = until(work.probe)
+        assert prober.turn() is None
+    found = until(prober.turn)
     assert (found["did"], "failed" in found) == ("probe", True)
 
 
@@ -90,23 +94,22 @@ def test_an_answer_that_came_late_is_taken_in(a_chain: AChain, open_indexer: Ope
     gate = Event()
     a_chain.provider.faults.append(transport_faults.held(gate, methods="web3_clientVersion"))
     indexer = open_indexer(*a_chain.urls)
-    work = work_of(indexer, prober=Prober(indexer.source.endpoints, WANTED, 0))
+    prober = prober_of(indexer)
 
-    assert work.probe() is None
+    assert prober.turn() is None
     gate.set()
 
-    first, second = until(work.probe), until(work.probe)
+    first, second = until(prober.turn), until(prober.turn)
     assert [found["batch"] for found in (first, second)] == [100, 100]
     assert all(endpoint.capabilities is not None for endpoint in indexer.source.endpoints)
-    assert work.probe() is None
+    assert prober.turn() is None
 
 
 def test_who_runs_once_waits_for_what_the_probe_finds(a_chain: AChain, open_indexer: OpenIndexer):
     indexer = open_indexer(*a_chain.urls)
-    work = work_of(indexer, prober=Prober(indexer.source.endpoints, WANTED, 0))
-    work.wait = time.sleep
+    prober = prober_of(indexer, None)
 
-    found = work.probe()
+    found = prober.turn()
 
     assert found is not None
     assert found["batch"] == 100
@@ -121,16 +124,16 @@ def test_the_head_does_not_wait_for_the_counters_of_an_endpoint_that_hangs(
         provider.faults.append(transport_faults.held(gate, methods="eth_call"))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
-    work = work_of(indexer)
+    jobs = counters_of(indexer)
     at, _ = indexer.cursor
 
-    assert work.compare_counters() is None
+    assert jobs.compare() is None
 
     until(lambda: a_chain.provider.count("eth_call") or None)
     assert goes_on(a_chain, indexer)
-    assert work.compare_counters() is None
+    assert jobs.compare() is None
     gate.set()
-    found = until(work.compare_counters)
+    found = until(jobs.compare)
     # As of the block at which it was asked, whatever came in since.
     assert (found["did"], found["block"]) == ("compared counters", at)
-    assert work.compare_counters() is None
+    assert jobs.compare() is None

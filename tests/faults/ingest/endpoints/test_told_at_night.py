@@ -8,11 +8,13 @@ import pytest
 
 from devnet.fakechain.faults import transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
+from oracle.chain.source import ChainSource
 from oracle.cli.main import run
-from oracle.daemon.app import App
-from oracle.daemon.config.loader import load
+from oracle.daemon.compose import fresh_endpoints, open_chain, open_reader
+from oracle.daemon.config.loader import Config, load
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
+from oracle.daemon.records import open_records
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.health import Condition, Severity
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ask_chain
@@ -25,16 +27,17 @@ from tests.support.ingest.endpoints import asked_for, follow
 
 
 @contextmanager
-def asking(chain: AChain, folder: Path) -> Iterator[App]:
+def asking(chain: AChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
     """A command over all endpoints; there is no oracle contract."""
     told = settings(chain, folder)
     del told["oracle"]
-    with App(load(write(told, folder / "config.toml"))) as app:
-        yield app
+    known = load(write(told, folder / "config.toml"))
+    with open_chain(known, open_reader(known)) as source:
+        yield known, source
 
 
-def asked(app: App, folded: int) -> ChainView:
-    with app.fresh_endpoints() as endpoints:
+def asked(opened: tuple[Config, ChainSource], folded: int) -> ChainView:
+    with fresh_endpoints(*opened) as endpoints:
         return ask_chain(endpoints, None, folded)
 
 
@@ -47,8 +50,8 @@ def test_an_endpoint_that_stands_still_does_not_say_where_the_chain_is(
 ):
     stand_still(a_chain, 0)
     a_chain.quiet(3)
-    with asking(a_chain, tmp_path) as app:
-        seen = asked(app, a_chain.head.number)
+    with asking(a_chain, tmp_path) as opened:
+        seen = asked(opened, a_chain.head.number)
 
     assert seen.head is not None
     assert seen.head.number == a_chain.head.number
@@ -58,9 +61,9 @@ def test_where_none_has_come_near_what_we_have_how_far_the_chain_is_is_unknown(
     a_chain: AChain, tmp_path: Path
 ):
     number = a_chain.head.number
-    with asking(a_chain, tmp_path) as app:
-        near = asked(app, number + READY_WITHIN_BLOCKS)
-        far = asked(app, number + READY_WITHIN_BLOCKS + 1)
+    with asking(a_chain, tmp_path) as opened:
+        near = asked(opened, number + READY_WITHIN_BLOCKS)
+        far = asked(opened, number + READY_WITHIN_BLOCKS + 1)
 
     assert near.head is not None
     assert (far.head, far.unknown) == (None, f"who answers is itself at block {number} only")
@@ -71,8 +74,8 @@ def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
 ):
     for provider in a_chain.providers:
         provider.faults.append(transport_faults.throttled(3_600))
-    with asking(a_chain, tmp_path) as app:
-        seen = asked(app, a_chain.head.number)
+    with asking(a_chain, tmp_path) as opened:
+        seen = asked(opened, a_chain.head.number)
 
     assert seen.head is None
     assert seen.unknown is not None
@@ -113,7 +116,7 @@ def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:
     """A configuration whose database knows history, and these endpoints for liars."""
     path = config(chain, folder)
     assert run(["run", "--once", "--config", str(path)]) == 0
-    with App(load(path)) as app, app.store.transaction() as uow:
+    with open_records(load(path)) as records, records.store.transaction() as uow:
         for url in urls:
             uow.facts.quarantine.add(url, "had other logs than the receipts of block 3")
     return path
@@ -123,7 +126,7 @@ def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:
 def test_standstill_of_the_chain_is_reported_until_a_new_block_comes(
     a_chain: AChain, open_indexer: OpenIndexer, endpoints: int
 ):
-    clock, nowhere = VirtualClock(), CapabilityCache(lambda: None, lambda: 0.0)
+    clock, nowhere = VirtualClock(), CapabilityCache(None, lambda: 0.0)
     indexer = open_indexer(*a_chain.urls[:endpoints], clock=clock)
     follow(indexer, clock)
     watch = DaemonHealth(JobLiveness(clock))

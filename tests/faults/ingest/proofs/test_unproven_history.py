@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
-from oracle.cli.options import open_app
+from oracle.daemon.compose import open_index
+from oracle.daemon.config.loader import load
+from oracle.daemon.records import open_records
 from tests.support.cli.daemon import starting
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.proofs import Site, grown
@@ -70,8 +72,12 @@ def test_two_urls_of_one_provider_are_no_second_witness(worthless: AChain, site:
     assert "no second one has agreed about them yet" in site.tell("status")[1]
 
     # The only other provider is proven wrong.
-    with open_app(path) as app, app.store.transaction() as uow:
-        uow.facts.quarantine.add(app.source.endpoint_names()[2], "made logs up")
+    with (
+        open_records(load(path)) as records,
+        open_index(records) as index,
+        records.store.transaction() as uow,
+    ):
+        uow.facts.quarantine.add(index.chain.endpoint_names()[2], "made logs up")
 
     assert "there is no second one" in site.tell("status")[1]
 

@@ -1,6 +1,5 @@
 """Our key signs what we did not: somebody is told, and nothing is signed beside it for a while."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +8,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from oracle.bindings.qos_oracle import proposal_in, propose_call
-from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.steps import DaemonSteps
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_planner import plan_kick
@@ -24,7 +20,7 @@ from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.integration.evm.test_kicking import bad_pool, kick, kinds, node_two, proposed, shown_low
-from tests.support.office import ETHER, SETTINGS, Office, Premises, app_of, key_files
+from tests.support.office import ETHER, SETTINGS, Office, Premises, key_files, sending_jobs_of
 from tests.support.sending.faults import null, status
 from tests.support.sending.proxy import Proxy
 
@@ -149,17 +145,16 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
 
 def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     office = sqlite_office
-    watch = DaemonHealth(JobLiveness(time.monotonic))
     office.index()
-    work = DaemonSteps(app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest)
-    assert work.publish() is None
+    jobs = sending_jobs_of(office)
+    assert jobs.publish() is None
     thief.pushed()
     office.period()
     office.index()
-    told = work.publish()
+    told = jobs.publish()
     assert told is not None
     assert told["did"] == "signs nothing"
-    work.publish()
+    jobs.publish()
     assert statements(office) == 0
 
 

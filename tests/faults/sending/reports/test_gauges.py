@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.daemon.maintenance_steps import OutboxStatistics
+from oracle.daemon.statistics_jobs import OutboxStatistics
 from oracle.domain.ids import Hash
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry import outbox_metrics

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.cli.report import report_push
 from oracle.cli.send_now import Plan, published
-from oracle.daemon.app import App
+from oracle.daemon.senders import Reporter
 from oracle.txmgr.context import StepResult
 from tests.faults.sending.reports.test_dry_runs import Site, site, without_old_reports
 
@@ -16,9 +16,9 @@ def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
 ):
     without_old_reports(site.office)
 
-    def later(app: App, command: str, plan: Plan) -> list[StepResult]:
+    def later(reporter: Reporter, command: str, plan: Plan) -> list[StepResult]:
         site.office.mine(300)
-        return published(app, command, plan)
+        return published(reporter, command, plan)
 
     monkeypatch.setattr(report_push, "published", later)
     assert site.run("report", "push", "--yes") == 1

@@ -1,13 +1,9 @@
-"""The chain has seen more of our account than we gave out, and a daemon is at work (0110)."""
-
-import time
+"""The chain has seen more of our account than we gave out, and a daemon is at jobs (0110)."""
 
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.steps import DaemonSteps
+from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.health import Condition
 from oracle.errors import InputError, TransientError
 from oracle.reporting.readiness import why_waiting
@@ -15,7 +11,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.rebuild_from_chain import compare_with_chain
-from tests.support.office import FINALITY, SETTINGS, Office, app_of, next_step
+from tests.support.office import FINALITY, SETTINGS, Office, next_step, sending_jobs_of
 from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import moved_by
 from tests.support.sending.in_flight import attempts, slots
@@ -24,23 +20,23 @@ from tests.support.sending.proxy import Proxy
 from tests.support.sending.thieves import used_elsewhere
 
 
-def paused(work: DaemonSteps) -> list[str]:
+def paused(jobs: SendingJobs) -> list[str]:
     """Which senders are paused, as `/readyz` has it."""
-    findings = work.watch.health().findings
+    findings = jobs.health.health().findings
     return [one.detail for one in findings if one.condition is Condition.PAUSED_SENDER]
 
 
 def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and_nothing_else(
     office: Office,
 ):
-    work, before = daemon(office), FOREIGN._value.get()
+    jobs, before = daemon(office), FOREIGN._value.get()
     used_elsewhere(office)
     with capture_logs() as logs:
-        work.compare()
+        jobs.reconcile_nonces()
     assert (pause_of(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
     (line,) = [one for one in logs if one["event"] == "account_nonce_ahead"]
     assert (line["counted"], line["given_out"]) == (2, 1)
-    (reason,) = paused(work)
+    (reason,) = paused(jobs)
     assert "has used nonces up to 1, this database gave out only those below 1" in reason
     assert f"outbox release {office.context.account.address}" in reason
     assert "outbox rebuild --from-chain" in reason
@@ -48,13 +44,13 @@ def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and
     # Indexed and signed is as before; no nonce is given out.
     office.period()
     folded = head_of(office)
-    done = turns(office, work)
+    done = turns(office, jobs)
     assert head_of(office) > folded
     assert {"report signed", "push planned"} <= done
     assert (next_nonce(office.context), slots(office)) == (1, [])
     # It is told once.
     with capture_logs() as logs:
-        work.compare()
+        jobs.reconcile_nonces()
     assert logs == []
 
 
@@ -62,19 +58,19 @@ def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere
     sqlite_office: Office,
 ):
     office = sqlite_office
-    work = daemon(office)
+    jobs = daemon(office)
     with office.context.writing() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.FUNDS, "no ether", office.context.stamp
         )
     used_elsewhere(office)
-    work.compare()
+    jobs.reconcile_nonces()
     office.period()
-    turns(office, work)
+    turns(office, jobs)
     assert (pause_of(office), slots(office)) == (PauseKind.FOREIGN, [])
     # Why it rested before stays known, whatever the thief does next.
     used_elsewhere(office)
-    work.compare()
+    jobs.reconcile_nonces()
     reason = reason_of(office)
     assert reason.startswith(f"{office.context.account.address} has used nonces up to 2,")
     assert reason.endswith("it rested before, funds: no ether")
@@ -88,13 +84,13 @@ def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_f
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         daemon(office)
     written_down(office, office.context, compare_with_chain(office.context, 1000))
-    work = daemon(office)
+    jobs = daemon(office)
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.index()
     assert why_waiting(office.reporting) is None
     used_elsewhere(office)
-    work.compare()
+    jobs.reconcile_nonces()
 
     again = daemon(office)
     assert again.is_reconciled
@@ -108,27 +104,27 @@ def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_f
 
 def test_whoever_comes_once_is_refused_also_where_the_sender_is_paused(sqlite_office: Office):
     office = sqlite_office
-    work = daemon(office)
+    jobs = daemon(office)
     used_elsewhere(office)
-    work.compare()
+    jobs.reconcile_nonces()
     once = daemon_before_its_first_turn(office)
-    once.wait = time.sleep
+    once.is_once = True
     with pytest.raises(InputError, match="has used nonces up to 1"):
-        once.compare()
+        once.reconcile_nonces()
 
 
 def test_one_endpoint_alone_stops_no_sender_that_is_at_work(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    work = daemon(office)
+    jobs = daemon(office)
     proxies[0].rule("eth_getTransactionCount", moved_by(5))
     with pytest.raises(TransientError, match="what sends already goes on"):
-        work.compare()
+        jobs.reconcile_nonces()
     assert pause_of(office) is None
     proxies[0].heal()
     office.period()
-    turns(office, work)
+    turns(office, jobs)
     assert office.states() == ["live"]
 
 
@@ -136,9 +132,9 @@ def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    work = daemon(office)
+    jobs = daemon(office)
     used_elsewhere(office)
-    work.compare()
+    jobs.reconcile_nonces()
     found = compare_with_chain(office.context, 1000)
     assert (found.nonces, list(found.spent)) == (range(1, 2), [1])
     written_down(office, office.context, found)
@@ -146,13 +142,13 @@ def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
     with office.context.writing() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
 
-    work = daemon(office)
-    assert work.watch.paused == []
+    jobs = daemon(office)
+    assert jobs.health.paused == []
     office.premises.chain.later(SETTINGS.ttl_seconds)
     while office.premises.round == 0:
         assert len(office.reports()) < 20, office.steps
         office.period()
-        turns(office, work)
+        turns(office, jobs)
         office.mine()
     assert slots_given_out(office) == [1, 2]
 
@@ -161,19 +157,19 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
     sqlite_office: Office,
 ):
     office, before = sqlite_office, FOREIGN._value.get()
-    work = daemon(office)
+    jobs = daemon(office)
     office.period()
-    turns(office, work)
+    turns(office, jobs)
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     for _ in range(2):
         used_elsewhere(office)
     office.index()
-    work.compare()
+    jobs.reconcile_nonces()
     office.mine(FINALITY + 1)
-    turns(office, work)
+    turns(office, jobs)
     assert office.states() == ["held"]
-    work.compare()
+    jobs.reconcile_nonces()
     # One of the two was ours to use.
     assert FOREIGN._value.get() == before + 2
     assert "has used nonces up to 2, this database gave out only those below 2" in reason_of(
@@ -183,13 +179,13 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
     written_down(office, office.context, compare_with_chain(office.context, 1000))
     with office.context.writing() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
-    assert daemon(office).watch.paused == []
+    assert daemon(office).health.paused == []
     assert next_nonce(office.context) == 3
 
 
 def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_office: Office):
     office = sqlite_office
-    work = daemon(office)
+    jobs = daemon(office)
     office.period()
     office.index()
     office.repeat(plan_push)
@@ -197,47 +193,46 @@ def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_of
         assert next_step(office.context, office.source.heads()) is not None
     for _ in range(2):
         used_elsewhere(office)
-    work.compare()
-    turns(office, work)
+    jobs.reconcile_nonces()
+    turns(office, jobs)
     assert (office.states(), attempts(office)) == (["assigned"], [])
 
     office.mine(FINALITY + 1)
-    turns(office, work)
+    turns(office, jobs)
     assert (office.states(), attempts(office)) == (["held"], [])
 
 
 def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: Office):
     office = sqlite_office
-    work = daemon(office)
+    jobs = daemon(office)
     with office.context.writing() as uow:
         uow.outbox.accounts.rebuild(office.context.account, 3, office.context.stamp)
         uow.outbox.slots.rebuild(office.context.account, 1, None, None, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2"):
-        work.compare()
+        jobs.reconcile_nonces()
     assert pause_of(office) is None
 
 
-def daemon_before_its_first_turn(office: Office) -> DaemonSteps:
-    """The loops of a process that has just started; what is sent needs no configuration."""
+def daemon_before_its_first_turn(office: Office) -> SendingJobs:
+    """The sending jobs of a process that has just started."""
     office.index()
-    watch = DaemonHealth(JobLiveness(time.monotonic))
-    return DaemonSteps(app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest)
+    return sending_jobs_of(office)
 
 
-def daemon(office: Office) -> DaemonSteps:
+def daemon(office: Office) -> SendingJobs:
     """One that has compared its nonces with the chain's."""
-    work = daemon_before_its_first_turn(office)
-    work.compare()
-    return work
+    jobs = daemon_before_its_first_turn(office)
+    jobs.reconcile_nonces()
+    return jobs
 
 
-def turns(office: Office, work: DaemonSteps) -> set[object]:
+def turns(office: Office, jobs: SendingJobs) -> set[object]:
     """Index to the head, then publish until nothing is to be done; what was done."""
     office.index()
     done: set[object] = set()
     for _ in range(100):
-        work.confirm()
-        facts = work.publish()
+        jobs.confirm()
+        facts = jobs.publish()
         if facts is None:
             return done
         done.add(facts["did"])

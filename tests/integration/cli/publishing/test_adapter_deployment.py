@@ -19,8 +19,10 @@ from oracle.bindings.kick_targets import plain_call
 from oracle.bindings.timelock import DEFAULT_DELAY, TIMELOCK, TimelockedCall
 from oracle.bindings.timelock_roles import ROLES
 from oracle.cli.main import run
-from oracle.cli.options import open_app
-from oracle.daemon.app import App
+from oracle.daemon.compose import open_checked_chain
+from oracle.daemon.config.loader import Config, load
+from oracle.daemon.records import open_records
+from oracle.daemon.senders import oracle_address, report_account
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.contract_state import RoundsChanges
@@ -94,10 +96,12 @@ def kick_of(node: Address, state: KickState, *, until: int) -> Kick:
     return Kick(node, 1, ZERO_HASH, 0, 0, proposed_at=at, state=state, expulsion=gone)
 
 
-def is_expelled(app: App, node: Address) -> bool:
+def is_expelled(config: Config, node: Address) -> bool:
     """What the configured oracle says itself."""
-    asked = {"to": app.oracle_address, "data": plain_call("isExpelled(address)", node)}
-    return int(app.publisher.lines.ask("eth_call", asked, "latest"), 16) == 1
+    asked = {"to": oracle_address(config), "data": plain_call("isExpelled(address)", node)}
+    with open_checked_chain(config) as chain:
+        lines = report_account(config, chain).lines
+        return int(lines.ask("eth_call", asked, "latest"), 16) == 1
 
 
 def deploy(unwatched: Unwatched, *told: str, config: str) -> list[str]:
@@ -179,7 +183,7 @@ def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
     config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
     assert run(["migrate", "--config", config]) == 0
     assert run(["run", "--once", "--config", config]) == 0
-    with open_app(Path(config)) as app, app.store.transaction() as uow:
+    with open_records(load(Path(config))) as records, records.store.transaction() as uow:
         kicks = {
             GONE: kick_of(GONE, KickState.EXECUTED, until=FOR_EVER),
             REFUSED: kick_of(REFUSED, KickState.REFUSED, until=FOR_EVER),
@@ -194,8 +198,8 @@ def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
     assert run(deploy(unwatched, *told, "--replace", config=config)) == 0
     second = json.loads(capsys.readouterr().out)
     assert second["arguments"]["expelled"] == [GONE, REFUSED]
-    with open_app(Path(unwatched.config(second["address"]))) as app:
-        assert [is_expelled(app, node) for node in kicks] == [True, True, False, False, False]
+    with_second = load(Path(unwatched.config(second["address"])))
+    assert [is_expelled(with_second, node) for node in kicks] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ OFTEN = (
     "-c",
     """
 from oracle.cli import main
-from oracle.daemon import maintenance_steps, steps
-steps._RECONCILE_SECONDS = steps._CENSUS_SECONDS = steps.COUNTERS_TURN_SECONDS = 0.5
-maintenance_steps._COUNTERS_SECONDS = 0.5
+from oracle.daemon import jobs, maintenance_jobs
+jobs.RECONCILE_SECONDS = jobs.STATISTICS_SECONDS = jobs.COUNTERS_TURN_SECONDS = 0.5
+maintenance_jobs._COUNTERS_SECONDS = 0.5
 main.main()
 """,
 )

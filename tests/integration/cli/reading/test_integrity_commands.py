@@ -14,8 +14,9 @@ from devnet.fakechain.server import serving
 from devnet.fakechain.tree import branch
 from oracle.cli.inspect.fixture_export import record
 from oracle.cli.main import run
-from oracle.daemon.app import App
+from oracle.daemon.compose import check_chain_of, open_checked_chain, open_index
 from oracle.daemon.config.loader import load
+from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.indexer.audit.counter_check import compare_counters
@@ -155,9 +156,9 @@ def test_an_interrupted_recording_goes_on_where_it_was(
 ):
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     assert run(["export", "--fixture", str(whole), "--config", config]) == 0
-    with App(load(Path(config))) as app:
+    with open_checked_chain(load(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
-        real, reached = app.chain.with_window, []
+        real, reached = source.with_window, []
 
         def in_small_parts(asked: Any, ask: Any) -> Any:
             reached.append(asked.first)
@@ -165,11 +166,11 @@ def test_an_interrupted_recording_goes_on_where_it_was(
                 raise TransientError("interrupted")
             return real(type(asked)(asked.first, min(asked.last, asked.first + 9)), ask)
 
-        monkeypatch.setattr(app.chain, "with_window", in_small_parts)
+        monkeypatch.setattr(source, "with_window", in_small_parts)
         with pytest.raises(TransientError):
-            record(app.chain, parts, blocks, lambda _block, _last: None)
+            record(source, parts, blocks, lambda _block, _last: None)
         assert not parts.exists()
-        done = record(app.chain, parts, blocks, lambda _block, _last: None)
+        done = record(source, parts, blocks, lambda _block, _last: None)
     assert done.resumed_at == 20
     assert parts.read_text("utf-8") == whole.read_text("utf-8")
 
@@ -181,15 +182,15 @@ def test_a_recording_of_two_forks_is_never_made(config: str, chain: AChain, tmp_
         raise KeyboardInterrupt
 
     chain.live(90)
-    with App(load(Path(config))) as app:
+    with open_checked_chain(load(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
         with pytest.raises(KeyboardInterrupt):
-            record(app.chain, path, blocks, interrupted)
+            record(source, path, blocks, interrupted)
         chain.live(60, on=chain.back(60))
         with pytest.raises(TransientError, match="left block 99"):
-            record(app.chain, path, blocks, lambda _block, _last: None)
+            record(source, path, blocks, lambda _block, _last: None)
         assert not path.exists()
-        assert record(app.chain, path, blocks, lambda _block, _last: None).resumed_at is None
+        assert record(source, path, blocks, lambda _block, _last: None).resumed_at is None
     assert [block.hash for block in branch(recording(path).head)] == [
         block.hash for block in branch(chain.head)
     ]
@@ -213,8 +214,9 @@ def test_where_no_receipts_are_served_logs_and_outcomes_are_recorded(
 
 @pytest.mark.evm
 def test_the_contracts_count_what_we_counted(indexed: Path):
-    with App(load(indexed)) as app:
-        counts = compare_counters(app.chain, app.store, app.chain.heads())
+    with open_records(load(indexed)) as records, open_index(records) as index:
+        heads = check_chain_of(index).heads()
+        counts = compare_counters(index.chain, index.store, heads)
     assert counts is not None
     assert counts.on_chain.keys() == {"members", "rounds", "indexes"}
     assert counts.on_chain["members"] > 0

@@ -1,21 +1,22 @@
-"""The daemon's turns for a feed beside the chain: poll it, look at old rows again, compare two.
+"""The daemon's jobs for a feed beside the chain: poll it, look at old rows again, compare two.
 
 An answer is waited for in a thread of its own: the head does not wait for a slow feed longer than
 for anything else (docs/explanation/feed.md#a-poll).
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import structlog
 
 from oracle.chain.feed.feed_client import FeedAnswer, FeedClient
 from oracle.chain.feed.relay_reader import is_unknown
-from oracle.daemon.app import App
-from oracle.daemon.config.section_values import feed_settings
+from oracle.daemon.config.section_values import feed_client, feed_settings
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import Job
+from oracle.daemon.records import Records
+from oracle.daemon.scheduler import Facts, Job
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.feed_rows import FeedFault
 from oracle.errors import TransientError
@@ -26,8 +27,6 @@ from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import feed_metrics
 
-Facts = Mapping[str, object] | None
-
 # How often to see whether old rows are due, or the second feed.
 CHECK_SECONDS = 10.0
 # A server may cap its pages at a single row; the last page is the empty one.
@@ -35,16 +34,16 @@ _REREAD_PAGES = REREAD_IDS + 1
 
 
 @dataclass(slots=True)
-class FeedSteps:
-    """What these turns share; `watch` is told why the daemon is not ready for the feed's sake.
+class FeedJobs:
+    """What these jobs share; `health` is told why the daemon is not ready for the feed's sake.
 
-    `patience`: how long a turn waits for an answer; None: to its end. `clock` counts seconds from
-    anywhere, `wall` unix seconds.
+    `patience`: how many seconds a tick waits for an answer; None: to its end. `clock` counts
+    seconds from anywhere, `wall` unix seconds.
     """
 
-    app: App
-    watch: DaemonHealth
-    patience: Callable[[], float | None]
+    records: Records
+    health: DaemonHealth
+    patience: float | None
     feed: FeedClient
     second: FeedClient | None = None
     clock: Callable[[], float] = time.monotonic
@@ -60,7 +59,7 @@ class FeedSteps:
 
     def jobs(self) -> list[Job]:
         """Return the loops that read the feed."""
-        poll = self.app.config.feed.poll_seconds
+        poll = self.records.config.feed.poll_seconds
         return [Job("feed", poll, self.poll), Job("feed check", CHECK_SECONDS, self.check)]
 
     def poll(self) -> Facts:
@@ -77,24 +76,26 @@ class FeedSteps:
         return taken
 
     def _polled(self) -> FeedAnswer | None:
-        settings = self.app.config.feed
+        settings = self.records.config.feed
         if not self._polling.is_out:
             is_early = (
                 self._polled_at is not None
                 and self.clock() - self._polled_at < settings.poll_seconds
             )
-            if is_early and not self._reads_on and self.patience() is not None:
+            if is_early and not self._reads_on and self.patience is not None:
                 return None
             numbers = feed_settings(settings)
-            start = next_start(self.app.store, numbers, reads_on=self._reads_on)
+            start = next_start(self.records.store, numbers, reads_on=self._reads_on)
             if start is None:
                 return None
             self._polled_at = self.clock()
             self._polling.begin(lambda: self.feed.ask(start, settings.page_rows), "feed")
-        return _result(self._polling, self.patience())
+        return _result(self._polling, self.patience)
 
     def _taken(self, answer: FeedAnswer) -> Facts:
-        taken = take_in(self.app.store, answer, feed_settings(self.app.config.feed), self.wall())
+        taken = take_in(
+            self.records.store, answer, feed_settings(self.records.config.feed), self.wall()
+        )
         if taken is None:
             return None
         self._reads_on = not answer.is_whole
@@ -114,7 +115,7 @@ class FeedSteps:
 
     def check(self) -> Facts:
         """Look at old rows again, of the feed itself and of the second one."""
-        with self.app.store.reading() as uow:
+        with self.records.store.reading() as uow:
             cursor = uow.feed.cursor()
         if cursor is None:
             return None
@@ -123,7 +124,7 @@ class FeedSteps:
         return {"did": "checked the feed", "faults": len(found)} if found else None
 
     def _reread(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
-        settings, call = self.app.config.feed, self._rereading
+        settings, call = self.records.config.feed, self._rereading
         if not call.is_out:
             if cursor.asked_at - cursor.reread_at < settings.reread_seconds:
                 return ()
@@ -131,8 +132,8 @@ class FeedSteps:
             call.begin(
                 lambda: self.feed.ask(start, settings.page_rows, _REREAD_PAGES), "feed again"
             )
-        answer = _result(call, self.patience())
-        return () if answer is None else take_reread(self.app.store, answer)
+        answer = _result(call, self.patience)
+        return () if answer is None else take_reread(self.records.store, answer)
 
     def _compared(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
         second, call = self.second, self._comparing
@@ -141,10 +142,10 @@ class FeedSteps:
         if not call.is_out:
             if cursor.compared_id >= cursor.settled_id:
                 return ()
-            rows = self.app.config.feed.page_rows
+            rows = self.records.config.feed.page_rows
             call.begin(lambda: second.ask(cursor.compared_id, rows, 1), "second feed")
-        answer = _result(call, self.patience())
-        return () if answer is None else take_comparison(self.app.store, answer, second.name)
+        answer = _result(call, self.patience)
+        return () if answer is None else take_comparison(self.records.store, answer, second.name)
 
     def _tell(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
         for one in faults:
@@ -153,21 +154,21 @@ class FeedSteps:
 
     def show(self) -> None:
         """Let `/metrics` and `/readyz` know how the feed stands."""
-        with self.app.store.reading() as uow:
+        with self.records.store.reading() as uow:
             cursor = uow.feed.cursor()
             faults = sum(one.kind in HOLDING for one in uow.feed.faults(is_open=True))
             waiting = uow.feed.counts()[1]
         feed_metrics.OPEN_FAULTS.set(faults)
         feed_metrics.WAITING.set(waiting)
-        self.watch.feed = "was not read yet" if cursor is None else None
+        self.health.feed = "was not read yet" if cursor is None else None
         if cursor is not None:
             silent = cursor.asked_at - cursor.changed_at
             feed_metrics.STUCK_SECONDS.set(max(0.0, self.wall() - cursor.asked_at))
             feed_metrics.SILENT_SECONDS.set(silent)
             if self._is_behind:
-                self.watch.feed = f"is read up to row {cursor.highest_id} only; more rows follow"
-            elif silent >= self.app.config.feed.silent_seconds:
-                self.watch.feed = f"has told no new row for {silent} s"
+                self.health.feed = f"is read up to row {cursor.highest_id} only; more rows follow"
+            elif silent >= self.records.config.feed.silent_seconds:
+                self.health.feed = f"has told no new row for {silent} s"
 
 
 def _result(call: BackgroundCall[FeedAnswer], patience: float | None) -> FeedAnswer | None:
@@ -177,11 +178,13 @@ def _result(call: BackgroundCall[FeedAnswer], patience: float | None) -> FeedAns
     return None if ended is None else ended.result()
 
 
-def feed_steps(
-    app: App, watch: DaemonHealth, patience: Callable[[], float | None]
-) -> FeedSteps | None:
-    """Return the turns for the feed of `[feed]`; None: there is none."""
-    first = app.feed_client("url")
-    if first is None:
-        return None
-    return FeedSteps(app, watch, patience, first, app.feed_client("compare_url"))
+def open_feed_jobs(
+    records: Records, health: DaemonHealth, patience: float | None, closing: ExitStack
+) -> FeedJobs | None:
+    """Open the feed of `[feed]`, until `closing` closes it; None: there is none."""
+    section = records.config.feed
+    first, second = feed_client(section, "url"), feed_client(section, "compare_url")
+    for client in (first, second):
+        if client is not None:
+            closing.callback(client.close)
+    return None if first is None else FeedJobs(records, health, patience, first, second)

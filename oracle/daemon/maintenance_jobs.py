@@ -1,14 +1,15 @@
-"""The daemon's turns for being sure of what it holds: repair, audit, compare, count."""
+"""The daemon's jobs that make sure of what it holds: repair, audit, compare with snapshots."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
-from oracle.chain.heads import Heads
-from oracle.daemon.app import App
+from oracle.daemon.compose import Index
 from oracle.daemon.config.verify_section import one_of
+from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_keeper import renew
+from oracle.daemon.scheduler import Facts
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.audit.counter_check import CounterComparison, CounterQuery, compare_counters
@@ -29,11 +30,7 @@ from oracle.indexer.snapshots import (
     state_mismatch,
     store_sample_result,
 )
-from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_contract
-from oracle.reporting.reporting_context import ReportingContext
-from oracle.telemetry import integrity_metrics, outbox_metrics
-from oracle.telemetry.outbox_metrics import OutboxFigures
-from oracle.txmgr.context import TxContext
+from oracle.telemetry import integrity_metrics
 
 # How often contracts are asked what they count; and to look whether one that was late has told.
 _COUNTERS_SECONDS = 3600.0
@@ -52,10 +49,8 @@ SNAPSHOT_TURN_SECONDS = 10.0
 # An endpoint that gives the audit no answer is left alone for a while.
 _BACKOFF_SECONDS = 60.0
 
-Facts = Mapping[str, object] | None
 
-
-def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
+def unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return which blocks nothing should be derived from; None: there are none.
 
     They came from endpoints proven wrong alone, or two endpoints differ about them, or no second
@@ -63,11 +58,11 @@ def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
     `is_running`: the audit, and a second provider, come to the newest blocks later.
     """
     spare = _WAITING_BLOCKS if is_running else 0
-    with app.store.reading() as uow:
+    with index.store.reading() as uow:
         quarantine = uow.facts.quarantine
-        blocks, wrong = quarantine.blocks(app.folder.scope.id), quarantine.reasons()
+        blocks, wrong = quarantine.blocks(index.folder.scope.id), quarantine.reasons()
         disputes = disputes_in(uow)
-        unproven = why_unproven(app.source, uow, app.folder.scope, spare=spare)
+        unproven = why_unproven(index.chain, uow, index.folder.scope, spare=spare)
         unproven = unproven or (None if is_running else unconfirmed_reason(uow))
         mismatch = state_mismatch(uow)
     if mismatch is not None:
@@ -81,16 +76,18 @@ def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
 
 
 @dataclass(slots=True)
-class MaintenanceSteps:
-    """What these turns share with each other and with the loops; writes under the lease.
+class MaintenanceJobs:
+    """What these jobs share with each other and with the index job; they write under the lease.
 
-    `mark_progress` is called while a turn takes long, so that the worker does not count as stuck.
+    `patience` is how many seconds a tick waits for an endpoint's answer beside the work, None:
+    until it is there. A tick that takes long marks its progress in `health`, and is not stuck.
     """
 
-    app: App
+    index: Index
     epoch: int
     ingest: IngestState
-    mark_progress: Callable[[], None]
+    health: DaemonHealth
+    patience: float | None
     scope_backfill: ScopeBackfill = field(default_factory=ScopeBackfill)
     auditor: Auditor = field(default_factory=Auditor)
     rereader: Rereader = field(default_factory=Rereader)
@@ -101,30 +98,35 @@ class MaintenanceSteps:
     _samples_again: float = 0.0
     _sample_page: int = 0
 
+    def __post_init__(self) -> None:
+        self.auditor.wait_seconds = self.counters.background_call.wait_seconds = self.patience
+
     def backfill_scope(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
-        app = self.app
-        done = backfill_next(app.chain, app.store, app.folder, self.scope_backfill, self._manner())
+        index = self.index
+        done = backfill_next(
+            index.chain, index.store, index.folder, self.scope_backfill, self._options()
+        )
         return None if done is None else _backfilled(done)
 
     def reread(self) -> Facts:
         """Read the next blocks again that can be read more surely than they were."""
-        app = self.app
-        done = reread_next(app.chain, app.store, app.folder, self.rereader, self._manner())
+        index = self.index
+        done = reread_next(index.chain, index.store, index.folder, self.rereader, self._options())
         return None if done is None else _reread(done)
 
     def why_unsure(self) -> str | None:
         """Return why nothing may be reported of what is folded yet; None: it may."""
-        app = self.app
-        with app.store.reading() as uow:
+        index = self.index
+        with index.store.reading() as uow:
             fault = holding(uow)
             if fault is not None:
                 return f"the feed is in doubt: {fault_text(fault)}"
             mismatch = state_mismatch(uow)
             if mismatch is not None:
                 return mismatch
-            due = self.rereader.due(app.chain, uow, app.folder)
-            left = 0 if due is None else self.rereader.count(uow, app.folder)
+            due = self.rereader.due(index.chain, uow, index.folder)
+            left = 0 if due is None else self.rereader.count(uow, index.folder)
         if due is None:
             return None
         return (
@@ -137,32 +139,35 @@ class MaintenanceSteps:
 
         While blocks were read; the next process must know.
         """
-        note_proven_wrong(self.app.chain, self.app.store, self._manner())
-        self.app.facts.flush_trust(self.epoch)
+        note_proven_wrong(self.index.chain, self.index.store, self._options())
+        self.index.facts.flush_trust(self.epoch)
 
     def audit(self) -> Facts:
-        """Ask a second endpoint about final blocks, where the head does not need us.
+        """Ask a second endpoint about final blocks, while the head can wait and nothing is halted.
 
         What came from one alone that was proven wrong does not wait for that. That nobody answers
         makes the daemon no less ready: it is told, and tried again later.
         """
-        app, heads = self.app, self.ingest.heads
+        index, heads = self.index, self.ingest.heads
         if (
-            heads is None
+            self.health.halt is not None
+            or heads is None
             or not self.scope_backfill.is_sound
             or self.ingest.clock() < self._backoff_until
         ):
             return None
-        with app.store.reading() as uow:
+        with index.store.reading() as uow:
             cursor = uow.cursor.get()
-        self.auditor.again = one_of(app.config.verify)
+        self.auditor.again = one_of(index.config.verify)
         self.auditor.least = self._least()
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number
-        is_urgent = is_caught_up or bool(app.chain.proven_wrong())
+        is_urgent = is_caught_up or bool(index.chain.proven_wrong())
         if not self.auditor.has_turn(is_caught_up=is_urgent):
             return None
         try:
-            done = audit_next(app.chain, app.store, app.folder, self.auditor, self._manner())
+            done = audit_next(
+                index.chain, index.store, index.folder, self.auditor, self._options()
+            )
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
             self._backoff_until = self.ingest.clock() + _BACKOFF_SECONDS
@@ -175,7 +180,7 @@ class MaintenanceSteps:
         Where the headers prove what is read, of whole windows. Where they do not, its word is all
         there is beside the giver's: then soon, and at once where nobody comes back to it.
         """
-        if self.app.chain.is_vouched():
+        if self.index.chain.is_vouched():
             return self.auditor.window
         return 1 if self.auditor.wait_seconds is None else _UNPROVEN_BLOCKS
 
@@ -184,16 +189,18 @@ class MaintenanceSteps:
 
         At the head only: while history is read, the processor is for that.
         """
-        app, heads, now = self.app, self.ingest.heads, self.ingest.clock()
-        with app.store.reading() as uow:
+        index, heads, now = self.index, self.ingest.heads, self.ingest.clock()
+        with index.store.reading() as uow:
             cursor = uow.cursor.get()
         is_caught_up = (
             cursor is not None and heads is not None and cursor.number >= heads.latest.number
         )
         if not is_caught_up or not self.scope_backfill.is_sound:
             return None
-        source = SnapshotSource(app.store, app.reader, app.rules, app.config.oracle.min_scores)
-        made = make_next_snapshot(source, self._manner())
+        source = SnapshotSource(
+            index.store, index.reader, index.rules, index.config.oracle.min_scores
+        )
+        made = make_next_snapshot(source, self._options())
         if made is not None:
             return {"did": "made a snapshot", "block": made.block, "bytes": made.bytes}
         if now < self._samples_again:
@@ -213,7 +220,7 @@ class MaintenanceSteps:
             return None
         integrity_metrics.STATE_SAMPLES.inc()
         integrity_metrics.STATE_DIFFERENCE.set(len(check.differing))
-        with self._manner().transaction(self.app.store) as uow:
+        with self._options().transaction(self.index.store) as uow:
             was_known = state_mismatch(uow) is not None
             store_sample_result(uow, check)
             mismatch = state_mismatch(uow)
@@ -229,23 +236,23 @@ class MaintenanceSteps:
             if self.ingest.clock() < self._counts_again:
                 return None
             self._counts_again = self.ingest.clock() + _COUNTERS_SECONDS
-        chain, store, heads = self.app.chain, self.app.store, self.ingest.heads
+        chain, store, heads = self.index.chain, self.index.store, self.ingest.heads
         try:
             done = compare_counters(chain, store, heads, self.counters)
         except TransientError as error:
             return {"did": "compared no counters", "reason": str(error)}
         return None if done is None else _compared(done)
 
-    def _manner(self) -> RebuildOptions:
+    def _options(self) -> RebuildOptions:
         return RebuildOptions(
-            progress=lambda _block, _last: self.mark_progress(),
+            progress=lambda _block, _last: self.health.liveness.mark_progress(),
             lease=self.epoch,
             keep_lease=self._keep_lease,
         )
 
     def _keep_lease(self) -> None:
-        renew(self.app.store, self.epoch)
-        self.mark_progress()
+        renew(self.index.store, self.epoch)
+        self.health.liveness.mark_progress()
 
 
 def _backfilled(done: ScopeBackfilled) -> Mapping[str, object]:
@@ -294,41 +301,3 @@ def _audited(done: Audited) -> Mapping[str, object]:
 
 def _compared(done: CounterComparison) -> Mapping[str, object]:
     return {"did": "compared counters", "block": done.block, "differing": dict(done.differing)}
-
-
-@dataclass(slots=True)
-class OutboxStatistics:
-    """Counts for `/metrics`; remembers what is over for good."""
-
-    _rows: OutboxRecount = field(default_factory=OutboxRecount)
-
-    def count(
-        self,
-        contexts: Mapping[str, TxContext],
-        heads: Heads | None,
-        reporting: ReportingContext | None,
-    ) -> OutboxFigures | None:
-        """Look once, at accounts by their role; none of them: tell nothing."""
-        first = next(iter(contexts.values()), None)
-        if first is None:
-            return None
-        figures = self._rows.count(first.store, first.stamp.at)
-        if heads is not None:
-            figures = with_accounts(figures, contexts, heads)
-        if reporting is not None:
-            figures = with_contract(figures, reporting)
-        outbox_metrics.show(figures)
-        return figures
-
-
-def balance_at(context: TxContext | None) -> int | None:
-    """Return what the context's account has, in wei; None: nobody tells now.
-
-    What else is counted does not wait for an endpoint that is silent.
-    """
-    if context is None:
-        return None
-    try:
-        return context.balance()
-    except TransientError:
-        return None

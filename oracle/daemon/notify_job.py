@@ -1,0 +1,50 @@
+"""The daemon's job that delivers notices, and a heartbeat, to the targets of `[[notify]]`."""
+
+import time
+
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.maintenance_jobs import BACKGROUND_SECONDS
+from oracle.daemon.notify_targets import targets_of
+from oracle.daemon.records import Records
+from oracle.daemon.scheduler import Facts, Job
+from oracle.daemon.wall_clock import unix_seconds
+from oracle.indexer.loop import IngestState
+from oracle.notify.condition_notices import ConditionNotices
+from oracle.notify.heartbeat import Heartbeat
+from oracle.notify.notifier import Notifier
+
+_TICK_SECONDS = 2.0
+
+
+def notify_job(
+    records: Records, ingest: IngestState, health: DaemonHealth, *, is_daemon: bool
+) -> Job:
+    """Return the job that delivers notices; raises as `targets_of`.
+
+    A daemon waits a moment for the answer of a target and reads it in the next tick; `run --once`
+    waits until the answer is there.
+    """
+    targets = targets_of(records.config.notify, unix_seconds)
+    notifier = Notifier(targets, records.store, records.rules, unix_seconds)
+    conditions = ConditionNotices(records.store, time.monotonic, unix_seconds)
+    heartbeats = [
+        Heartbeat(target, told.heartbeat_seconds, time.monotonic)
+        for target, told in zip(targets, records.config.notify, strict=True)
+        if told.heartbeat_seconds is not None
+    ]
+
+    def report_health() -> None:
+        report = health.health()
+        conditions.collect(report, health.downtime)
+        health.downtime = None
+        for heartbeat in heartbeats:
+            heartbeat.turn(report, int(unix_seconds()))
+
+    def tick() -> Facts:
+        head = None if ingest.heads is None else ingest.heads.latest.number
+        if is_daemon:
+            report_health()
+        # What is told is no line of the log each time: metrics count it.
+        return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
+
+    return Job("notify", _TICK_SECONDS, tick)

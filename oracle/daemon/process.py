@@ -1,0 +1,34 @@
+"""What the phases of the daemon's life share."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from oracle.daemon.config.loader import Config
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.stopping import StopSignal
+from oracle.quorum.board import Board
+
+
+class Sends(NamedTuple):
+    """The kinds of transactions that this process may send."""
+
+    reports: bool
+    starts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonProcess:
+    """The settings, the state and the end of one process that runs the daemon.
+
+    `closing` closes what the phases opened. `board` shows the other reporters what is signed here.
+    """
+
+    config: Config
+    sends: Sends
+    stop: StopSignal
+    closing: ExitStack
+    health: DaemonHealth = field(default_factory=lambda: DaemonHealth(JobLiveness(time.monotonic)))
+    board: Board = field(default_factory=Board)

@@ -1,0 +1,411 @@
+"""Keys, accounts, and what is signed and sent with them, put together from the settings.
+
+A key is opened when it is first needed, and once: its password takes a second, a KMS is asked.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
+
+from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.inspection import Expected, inspected
+from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
+from oracle.bindings.task_network import check_dispatcher
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.daemon.compose import Index, rules_hash
+from oracle.daemon.config.dispatch_section import dispatch_settings
+from oracle.daemon.config.keys_section import Role
+from oracle.daemon.config.loader import ACTED_ON, Config
+from oracle.daemon.config.oracle_section import report_settings
+from oracle.daemon.config.section_values import probe_settings
+from oracle.daemon.contexts import ReporterContexts, register_dispatch
+from oracle.daemon.records import configured_rules
+from oracle.dispatch.dispatch_calls import DispatchContext
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.results_folder import ResultsFolder
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.kickouts.kickout_context import KickoutContext
+from oracle.kickouts.proof import EvidenceVerifier
+from oracle.quorum.board import Board
+from oracle.quorum.peer_client import PeerClients
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.reporting.reporting_context import ReportingContext
+from oracle.signing.factory import open_signer
+from oracle.signing.keystore import address_in
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import Domain
+from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.attribution import why_unproven
+from oracle.txmgr.call_registry import CallRegistry
+from oracle.txmgr.client.fee_quote import SendLimits
+from oracle.txmgr.client.l1_fees import L1Fee
+from oracle.txmgr.context import Rank, SendSettings, TxContext
+
+# Endpoints take batches of a hundred.
+_STARTS_AT_ONCE = 100
+_OTHER_RULES = (
+    "rulesHash is made of [rules], network.profile and oracle.period_seconds, heartbeat_seconds, "
+    "deviation, report_ttl_seconds, max_words, min_scores and kick_after_rounds: put back what "
+    "was changed, or let the contract's admin setRules"
+)
+
+# Opens the key of a role, or returns the one opened before; None: no such key is configured.
+OpenKey = Callable[[Role], Signer | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """The account of reports and kickouts, and the other reporters; before any lease is held.
+
+    `board` shows the other reporters what is signed here. `peers` None: there are no others.
+    """
+
+    index: Index
+    keys: ReporterKeys | None
+    account: SenderAccount
+    board: Board
+    peers: PeerClients | None
+
+    @property
+    def contract(self) -> OracleContract:
+        """Return the oracle contract."""
+        return OracleContract(self.account.lines, self.account.domain.contract)
+
+    @property
+    def expected(self) -> Expected:
+        """Return what the contract must be like before this process sends to it."""
+        return expected_contract(self.index.config, self.index.reader, self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class SenderOpeners:
+    """What opens the keys and the reporter when they are first needed, and once."""
+
+    open_key: OpenKey
+    open_reporter: Callable[[], Reporter]
+
+
+@dataclass(frozen=True, slots=True)
+class Senders:
+    """What this process sends with, under its lease; None: not configured, or not to be sent."""
+
+    reporter: ReporterContexts | None = None
+    dispatcher: DispatchContext | None = None
+
+    @property
+    def transmitter(self) -> TxContext | None:
+        """Return the account that sends reports, or None: a reporter may sign only."""
+        if self.reporter is None or not self.reporter.tx.publisher.has_payer:
+            return None
+        return self.reporter.tx
+
+    @property
+    def accounts(self) -> list[TxContext]:
+        """Return the accounts that send, that of reports first."""
+        dispatcher = None if self.dispatcher is None else self.dispatcher.tx
+        return [tx for tx in (self.transmitter, dispatcher) if tx is not None]
+
+    @property
+    def unproven_calls(self) -> list[str]:
+        """Return which used nonces show no receipt of ours, so that their fate is unknown."""
+        return [why for tx in self.accounts if (why := why_unproven(tx)) is not None]
+
+
+def key_opener(config: Config) -> OpenKey:
+    """Return what opens the keys of `[keys]`.
+
+    It raises InputError where a file is missing, readable by others or no keystore, a password is
+    wrong, or a key is another address's than configured.
+    """
+
+    @cache
+    def open_key(role: Role) -> Signer | None:
+        place = config.keys.place(role)
+        if place is None:
+            return None
+        expected = config.keys.expected(role)
+        return open_signer(place, role=role, chain_id=config.chain.id, expected=expected)
+
+    return open_key
+
+
+def reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
+    """Return the keys of reports, one or both; None where the configuration names none.
+
+    Raises:
+        InputError: as `key_opener`, or both are the same key.
+    """
+    signer, transmitter = open_key("signer"), open_key("transmitter")
+    return None if signer is None and transmitter is None else ReporterKeys(signer, transmitter)
+
+
+def oracle_address(config: Config) -> Address:
+    """Return the oracle contract's address.
+
+    Raises:
+        InputError: no contract is configured.
+    """
+    if config.oracle.address is None:
+        raise InputError("oracle.address: is missing; without it the daemon indexes only")
+    return Address(config.oracle.address)
+
+
+def kick_target(config: Config) -> Address | None:
+    """Return who ends a membership after a kickout, or None for an adapter, or nobody."""
+    written = config.network.contracts.get(ACTED_ON)
+    return None if written is None else Address(written.lower())
+
+
+def expected_contract(config: Config, reader: EventReader, keys: ReporterKeys | None) -> Expected:
+    """Return what the oracle contract must be like before anything is sent to it."""
+    return Expected(
+        target=kick_target(config),
+        rules_hash=rules_hash(config, reader),
+        settings=report_settings(config.oracle, configured_rules(config)),
+        signer=keys.signer.address if keys and keys.signer else None,
+        transmitter=keys.transmitter.address if keys and keys.transmitter else None,
+        anchor_window=config.oracle.anchor_window,
+        has_peers=bool(config.reporters.peers),
+    )
+
+
+def report_account(
+    config: Config, chain: ChainSource, keys: ReporterKeys | None = None
+) -> SenderAccount:
+    """Return the account of reports at the oracle contract; without keys it can only look.
+
+    Raises:
+        InputError: as `oracle_address`.
+    """
+    return _account(config, chain, oracle_address(config), keys)
+
+
+def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey) -> SenderAccount:
+    """Return the account that starts tasks, at the network contract.
+
+    Raises:
+        InputError: `[dispatch]` or its key is missing, the key is one of the other two, or the
+            network has another dispatcher.
+        TransientError: no endpoint tells who the dispatcher is.
+    """
+    _settings_of_dispatch(config)
+    dispatcher = open_key("dispatcher")
+    if dispatcher is None:
+        raise InputError("keys.dispatcher_keystore: is missing; without a key nothing is started")
+    keys = reporter_keys(open_key)
+    if keys is not None:
+        keys.check_other(dispatcher)
+    network = Address(config.network.contracts[ACTED_ON])
+    account = _account(config, chain, network, dispatcher)
+    check_dispatcher(account.lines, network, dispatcher.address)
+    return account
+
+
+def dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
+    """Return whose key starts tasks; opens the key only where its address is not written down.
+
+    None: no node is drawn, or there is no key.
+
+    Raises:
+        InputError: as `key_opener`.
+    """
+    keys = config.keys
+    is_drawing = dispatch_settings(config.dispatch, configured_rules(config)) is not None
+    if not is_drawing or not keys.has("dispatcher"):
+        return None
+    address = keys.expected("dispatcher")
+    if address is None and keys.dispatcher_keystore is not None:
+        address = address_in(keys.dispatcher_keystore)
+    if address is None:
+        dispatcher = open_key("dispatcher")
+        address = None if dispatcher is None else dispatcher.address
+    return address
+
+
+def open_results_folder(config: Config) -> ResultsFolder | None:
+    """Return the folder with the results of tasks; None where the configuration names none.
+
+    Raises:
+        InputError: the folder is missing or unreadable.
+    """
+    path = config.dispatch.results_folder
+    return None if path is None else ResultsFolder.open(path)
+
+
+@contextmanager
+def open_reporter(
+    index: Index, open_key: OpenKey, board: Board | None = None
+) -> Iterator[Reporter]:
+    """Open the keys of reports and the ways to the other reporters; the chain was checked before.
+
+    Raises:
+        InputError: as `oracle_address` and `reporter_keys`.
+    """
+    config = index.config
+    oracle_address(config)
+    keys, others = reporter_keys(open_key), config.reporters
+    account = report_account(config, index.chain, keys)
+    peers = None
+    if others.peers:
+        peers = PeerClients.of(
+            others.peers, others.poll_seconds, others.timeout_seconds, others.access
+        )
+    with nullcontext() if peers is None else closing(peers):
+        yield Reporter(index, keys, account, board or Board(), peers)
+
+
+def sender_openers(index: Index, board: Board, closing: ExitStack) -> SenderOpeners:
+    """Return what opens the senders of an index; `closing` closes what it opened."""
+    open_key = key_opener(index.config)
+
+    @cache
+    def open_once() -> Reporter:
+        return closing.enter_context(open_reporter(index, open_key, board))
+
+    return SenderOpeners(open_key, open_once)
+
+
+def check_contract(reporter: Reporter) -> ContractConfiguration:
+    """Return what the oracle contract is like.
+
+    Raises:
+        InputError: the contract is not as configured.
+        TransientError: not enough endpoints answer to know.
+    """
+    lines, address = reporter.account.lines, reporter.account.domain.contract
+    constitution, found = inspected(lines, address, reporter.expected)
+    if found:
+        differences = "".join(f"\n  {difference.line()}" for difference in found)
+        if any(difference.what == "rulesHash" for difference in found):
+            differences += f"\n  {_OTHER_RULES}"
+        raise InputError(f"the oracle contract is not as configured; nothing is sent{differences}")
+    return constitution
+
+
+def reporter_contexts(
+    reporter: Reporter, epoch: int, clock: Callable[[], float]
+) -> ReporterContexts:
+    """Return what reports and kickouts work with under a lease's epoch; `clock`: unix seconds.
+
+    Raises:
+        InputError: as `refuse_unproven`.
+    """
+    index, peers = reporter.index, reporter.peers
+    oracle, others = index.config.oracle, index.config.reporters
+    rank = Rank(
+        has_others=peers is not None or others.head_start > 0,
+        head_start=others.head_start,
+        blocks_ahead=others.blocks_ahead,
+    )
+    tx = replace(_tx_context(index, reporter.account, epoch, clock), rank=rank)
+    quorum = QuorumContext(tx, index.report_settings, reporter.board, peers)
+    reporting = ReportingContext(
+        quorum,
+        rules_hash(index.config, index.reader),
+        oracle.level,
+        oracle.submission_policy,
+        oracle.sanity,
+    )
+    verifier = EvidenceVerifier(
+        index.chain, index.store, index.folder, RebuildOptions(lease=epoch)
+    )
+    kickouts = KickoutContext(quorum, index.rules, oracle.evidence_folder, verifier)
+    contexts = ReporterContexts(reporting, kickouts)
+    contexts.register()
+    return contexts
+
+
+def open_dispatcher(
+    index: Index, open_key: OpenKey, epoch: int, clock: Callable[[], float]
+) -> DispatchContext:
+    """Return what starts tasks under a lease's epoch; `clock`: unix seconds.
+
+    Raises:
+        InputError: as `open_dispatch_account`, `refuse_unproven` and `open_results_folder`.
+        TransientError: as `open_dispatch_account`.
+    """
+    config = index.config
+    account = open_dispatch_account(config, index.chain, open_key)
+    tx = _tx_context(index, account, epoch, clock)
+    # Its planner counts what is on its way.
+    sending = replace(tx.sending, max_in_flight=None)
+    tx = replace(tx, sending=sending, role="dispatcher", batch_size=_STARTS_AT_ONCE)
+    context = DispatchContext(
+        tx,
+        _settings_of_dispatch(config),
+        probe_settings(config.probing),
+        open_results_folder(config),
+    )
+    register_dispatch(context)
+    return context
+
+
+def refuse_unproven(config: Config) -> None:
+    """Let nothing that rests on a feed go to a contract.
+
+    Raises:
+        InputError: it may not, and there is a feed.
+    """
+    feed = config.feed
+    if feed.url is not None and not feed.may_publish:
+        raise InputError(
+            "feed.may_publish: is off: what rests on a feed has no proof, and nothing of it "
+            "goes to a contract"
+        )
+
+
+def _settings_of_dispatch(config: Config) -> DispatchSettings:
+    settings = dispatch_settings(config.dispatch, configured_rules(config))
+    if settings is None:
+        raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
+    return settings
+
+
+def _tx_context(
+    index: Index, account: SenderAccount, epoch: int, clock: Callable[[], float]
+) -> TxContext:
+    refuse_unproven(index.config)
+    limits = index.config.limits
+    return TxContext(
+        store=index.store,
+        publisher=account,
+        registry=CallRegistry(refusal_of),
+        epoch=epoch,
+        clock=clock,
+        confirmations=limits.confirmations,
+        sending=SendSettings(
+            bump_blocks=limits.bump_blocks,
+            bump_seconds=limits.bump_seconds,
+            max_attempts=limits.max_attempts,
+            max_in_flight=limits.max_in_flight,
+            l1_fee=L1Fee(limits.l1_fee),
+            # Of what a report has to live, half: else an expensive week would end all of them.
+            most_margin_seconds=index.report_settings.ttl_seconds // 2,
+        ),
+    )
+
+
+def _account(
+    config: Config,
+    chain: ChainSource,
+    contract: Address,
+    keys: ReporterKeys | Signer | None,
+) -> SenderAccount:
+    limits = config.limits
+    return SenderAccount(
+        chain.endpoints,
+        # Of the chain that was looked at: nothing is signed for one and sent to another.
+        domain=Domain(chain.chain_id(), contract),
+        caps=SendLimits(
+            fee_per_gas=limits.max_fee_per_gas_wei,
+            cost_per_transaction=limits.max_cost_per_transaction_wei,
+            cost_per_day=limits.max_cost_per_day_wei,
+            cost_per_hour=limits.max_cost_per_hour_wei,
+            least_tip=limits.min_tip_wei,
+        ),
+        keys=keys,
+    )

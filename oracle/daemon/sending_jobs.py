@@ -1,0 +1,118 @@
+"""The daemon's jobs that sign and send: reports, kickouts, starts of tasks; and their nonces."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import Facts
+from oracle.daemon.senders import Senders
+from oracle.dispatch.probe_planner import plan_next
+from oracle.indexer.loop import IngestState
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.quorum.key_watch import watch_key
+from oracle.reporting.readiness import why_waiting
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import ReportingContext
+from oracle.txmgr.attribution import why_unproven
+from oracle.txmgr.context import StepResult
+from oracle.txmgr.manager import TransactionManager
+from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.signing_queue import backoff_reason
+
+RECONCILE_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class SendingJobs:
+    """What the jobs of the senders share.
+
+    `unsure_reason` returns why nothing may be sent of what is folded now, None: it may. `is_once`:
+    the process leaves when all is done, so that a difference of nonces ends it.
+    """
+
+    senders: Senders
+    ingest: IngestState
+    health: DaemonHealth
+    unsure_reason: Callable[[], str | None]
+    is_once: bool = False
+    # Whether our nonces were found to be the chain's; nothing is sent before.
+    is_reconciled: bool = False
+
+    def publish(self) -> Facts:
+        """Plan a report or a kickout, or take the next step towards the chain."""
+        reporter, heads = self.senders.reporter, self.ingest.heads
+        if reporter is None or heads is None:
+            return None
+        if not self.is_reconciled:
+            self.reconcile_nonces()
+        if self.unsure_reason() is not None:
+            return None
+        reporting, kickouts = reporter.reporting, reporter.kickouts
+        self._note_waiting_report(reporting)
+        alarm = watch_key(reporter.quorum, heads)
+        if alarm is not None:
+            return step_facts(alarm)
+        transmitter = self.senders.transmitter
+        sent = None if transmitter is None else TransactionManager(transmitter).step(heads)
+        return step_facts(sent or plan_push(reporting, heads) or plan_kick(kickouts, heads))
+
+    def _note_waiting_report(self, context: ReportingContext) -> None:
+        """Let `/readyz` know why no report goes, and the log when that changes."""
+        reason = why_waiting(context)
+        if reason is not None and reason != self.health.held:
+            structlog.get_logger().warning("report_waiting", reason=reason)
+        self.health.held = reason
+
+    def dispatch(self) -> Facts:
+        """Plan starts of drawn tasks, or take the next step with all that can be taken along."""
+        dispatcher, heads = self.senders.dispatcher, self.ingest.heads
+        if dispatcher is None or heads is None or self.unsure_reason() is not None:
+            return None
+        if not self.is_reconciled:
+            self.reconcile_nonces()
+        manager = TransactionManager(dispatcher.tx)
+        return step_facts(plan_next(dispatcher, heads) or manager.step(heads))
+
+    def confirm(self) -> Facts:
+        """Look for what was sent, of every account."""
+        heads = self.ingest.heads
+        if heads is None:
+            return None
+        steps = [TransactionManager(tx).confirm(heads) for tx in self.senders.accounts]
+        return step_facts(next((step for step in steps if step is not None), None))
+
+    def reconcile_nonces(self) -> Facts:
+        """Compare the nonces of our accounts with the chain's.
+
+        A difference that a person has to solve ends a start, and a process that runs once; in a
+        daemon that runs, the sender is paused.
+        """
+        reporter, accounts = self.senders.reporter, self.senders.accounts
+        for tx in accounts:
+            if self.is_once:
+                reconcile(tx)
+            else:
+                is_reporter = reporter is not None and tx is reporter.tx
+                back_off = reporter.back_off_signer if reporter and is_reporter else None
+                TransactionManager(tx).sync_nonces(
+                    is_running=self.is_reconciled, if_known=back_off
+                )
+        self.is_reconciled = reporter is not None or bool(accounts)
+        show_pauses(self.senders, self.health)
+        return None
+
+
+def show_pauses(senders: Senders, health: DaemonHealth) -> None:
+    """Let `/readyz` know whose calls wait for a person who has not paused them."""
+    reasons = [read(tx) for tx in senders.accounts for read in (backoff_reason, why_unproven)]
+    health.paused = [reason for reason in reasons if reason is not None]
+
+
+def step_facts(step: StepResult | None) -> Facts:
+    """Return what the log says of a step."""
+    if step is None:
+        return None
+    facts = {"did": step.did, "intent": step.intent, "detail": step.detail}
+    return {name: fact for name, fact in facts.items() if fact not in {None, ""}}
