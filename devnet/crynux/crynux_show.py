@@ -4,16 +4,15 @@ What is reported and who is put out there, and how, stands in `reporting_end` an
 """
 
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from devnet.anvil import CHAIN_ID, LocalChain, anvil
+from devnet.anvil import CHAIN_ID
 from devnet.crynux.commit_traffic import CommitTraffic
-from devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
+from devnet.crynux.crynux_network import VSS, CrynuxNetwork, crynux_network
 from devnet.crynux.kickout_end import kickout_on
 from devnet.crynux.reporting_end import Reporting, reporting_for
 from devnet.crynux.verdict import (
@@ -29,7 +28,7 @@ from devnet.demo.cast import CAST, HOPELESS
 from devnet.demo.daemon_process import Daemon, daemon, write_configuration
 from devnet.demo.demo_pages import DemoTold, demo_pages
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, ShowOptions, ports
+from devnet.demo.show import START_TIME, ShowOptions, demo_chain, ports
 from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import Clock
 from oracle.daemon.config.loader import load
@@ -178,13 +177,7 @@ def crynux_show(
         FatalError: it was told to end before all was there.
     """
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
-        screen.say("starting a local EVM chain (Anvil)")
-        url = opened.enter_context(
-            anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME)
-        )
-        chain = LocalChain(url)
-        opened.callback(chain.close)
+        folder, chain = opened.enter_context(demo_chain(screen, options))
         clock = Clock(START_TIME)
         network = crynux_network(chain, clock, profile)
         placed = ", ".join(f"{name} {at}" for name, at in network.contracts.items())
@@ -216,7 +209,7 @@ def crynux_show(
             running,
             {
                 "pages": f"{pages}/",
-                "chain": url,
+                "chain": chain.url,
                 "try": program_command("nodes", "--config", path),
             },
         )

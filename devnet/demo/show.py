@@ -121,6 +121,28 @@ class Show:
 
 
 @contextmanager
+def demo_chain(
+    screen: Screen, options: ShowOptions, start_time: int = START_TIME
+) -> Iterator[tuple[Path, LocalChain]]:
+    """Start an EVM chain and make a folder for the daemon beside it; both end with the context.
+
+    `start_time`: of the first block, in unix seconds.
+
+    Raises:
+        InputError: the port is in use, or the chain cannot be installed.
+    """
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
+        screen.say("starting a local EVM chain (Anvil)")
+        url = opened.enter_context(
+            anvil(port=options.port, accounts=ACCOUNTS, start_time=start_time)
+        )
+        chain = LocalChain(url)
+        opened.callback(chain.close)
+        yield folder, chain
+
+
+@contextmanager
 def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, dict[str, str]]]:
     """Set everything up: chain, contracts, keys, database, daemon. All of it goes when it ends.
 
@@ -129,13 +151,7 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
         FatalError: it was told to end before all was there.
     """
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
-        screen.say("starting a local EVM chain (Anvil)")
-        url = opened.enter_context(
-            anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME)
-        )
-        chain = LocalChain(url)
-        opened.callback(chain.close)
+        folder, chain = opened.enter_context(demo_chain(screen, options))
         path, stage, clock = _prepared(folder, chain, screen, options)
         configuration = load(path)
         store = Store.open(configuration.database.url, create=True)
@@ -156,7 +172,7 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
         addresses = {
             "pages": f"{pages}/",
             HOPELESS.name: f"{pages}/nodes/{stage.nodes[HOPELESS.name]}",
-            "chain": url,
+            "chain": chain.url,
             "api": f"{pages}/v1/network",
             "metrics": f"{web}/metrics",
             "try": program_command("explain", stage.nodes[HOPELESS.name], "--config", path),

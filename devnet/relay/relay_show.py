@@ -6,21 +6,20 @@ the audit finds no node of the honest relay that differs.
 """
 
 import json
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from devnet.anvil import LocalChain, anvil, free_port
+from devnet.anvil import free_port
 from devnet.demo.block_loop import refuse_ended
 from devnet.demo.daemon_process import Daemon, daemon, write_configuration
 from devnet.demo.screen import Screen
-from devnet.demo.show import ShowOptions
+from devnet.demo.show import ShowOptions, demo_chain
 from devnet.relay.relay_history import RelayHistory
 from devnet.relay.relay_traffic import TrafficPlan, generated
-from devnet.relay.staked_chain import ACCOUNTS, CONTRACT, StakedChain, staked_chain
+from devnet.relay.staked_chain import CONTRACT, StakedChain, staked_chain
 from devnet.relay.stand_in_relay import StandInRelay, serving_relay
 from oracle.daemon.config.loader import load
 from oracle.domain.fixed_point import UNIT
@@ -200,12 +199,8 @@ def relay_show(screen: Screen, options: ShowOptions) -> Iterator[tuple[RelayShow
         FatalError: it was told to end before all was there.
     """
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
-        screen.say("starting a local EVM chain (Anvil)")
         begun = int(time.clock_gettime(time.CLOCK_REALTIME)) - 5
-        at = opened.enter_context(anvil(port=options.port, accounts=ACCOUNTS, start_time=begun))
-        chain = LocalChain(at)
-        opened.callback(chain.close)
+        folder, chain = opened.enter_context(demo_chain(screen, options, begun))
         network = staked_chain(chain, begun)
         screen.say(f"deployed a stand-in of NodeStaking: {network.staking}; the nodes have staked")
         history = generated(_plan(network))

@@ -219,11 +219,11 @@ def _start_calldata(want: Want, heads: Heads) -> str:
     return start_as_of_call(seed.task, seed.node, *as_of)
 
 
-class _DispatchCall(CallKind):
-    """A refusal ends none of them: the fold will see what the contract knows already.
+class DispatcherCall(CallKind):
+    """A call of the dispatcher. A refusal waits a block: the index may be behind the contract.
 
-    Then the call is not wanted any more. Ended before, it would be planned anew at once, over and
-    over.
+    Once the index has caught up the call is no longer planned. A call that ended at the refusal
+    would be planned again at once, over and over.
     """
 
     def __init__(self, context: DispatchContext) -> None:
@@ -233,18 +233,19 @@ class _DispatchCall(CallKind):
     def still_wanted_all(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Look once for all: each has its reason, and is what we would plan now."""
+        """Decide on all calls together: one read of the plan serves them all."""
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             return [Decision.go()] * len(calls)
         if not self._context.tx.is_at_head(uow, heads):
             behind = ("behind", "the database is behind the head")
             return [Decision.wait_a_block(heads, behind)] * len(calls)
-        wanted = {want.about: want for want in self._wants(uow)}
-        return [_as_wanted(one, wanted, heads) for one in calls]
+        return self._decide_at_head(uow, calls, heads)
 
-    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
-        """Yield what is wanted of this kind, and perhaps of others."""
-        return _about_the_queue(uow, self._context.settings)
+    def _decide_at_head(
+        self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
+    ) -> Sequence[Decision]:
+        """Return a decision for each call, with the index at the head of the chain."""
+        raise NotImplementedError
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
@@ -256,6 +257,21 @@ class _DispatchCall(CallKind):
         return missing_effect(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
+
+
+class _DispatchCall(DispatcherCall):
+    """A call about tasks in the queue, valid while the plan of now contains the same call."""
+
+    @override
+    def _decide_at_head(
+        self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
+    ) -> Sequence[Decision]:
+        wanted = {want.about: want for want in self._wants(uow)}
+        return [_as_wanted(one, wanted, heads) for one in calls]
+
+    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
+        """Yield what is wanted of this kind, and perhaps of others."""
+        return _about_the_queue(uow, self._context.settings)
 
 
 class StartCall(_DispatchCall):

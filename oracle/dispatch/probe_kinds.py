@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from oracle.bindings.expected_events import missing_effect
 from oracle.chain.heads import Heads
-from oracle.dispatch.dispatch_calls import DispatchContext
+from oracle.dispatch.dispatch_calls import DispatcherCall
 from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
 from oracle.dispatch.second_groups import (
     END_SECOND_GROUP,
@@ -20,9 +19,8 @@ from oracle.dispatch.second_groups import (
 )
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
-from oracle.txmgr.call_registry import CallKind, CallStage, Decision
+from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.client.receipt_quorum import Receipt
 
 # Why one is given up.
 NOT_DUE = "overtaken(the system task, or its end, is no longer wanted)"
@@ -30,38 +28,20 @@ NOT_DUE = "overtaken(the system task, or its end, is no longer wanted)"
 _KEPT_FOR_STARTS = 50
 
 
-class _SystemTaskCall(CallKind):
-    """A refusal ends neither: the contract may only not see yet what the fold sees."""
+class _SystemTaskCall(DispatcherCall):
+    """A call about a task that the dispatcher itself ordered."""
 
     reserve_share = _KEPT_FOR_STARTS
 
-    def __init__(self, context: DispatchContext) -> None:
-        self._context = context
-
     @override
-    def still_wanted_all(
-        self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
+    def _decide_at_head(
+        self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        if stage in {CallStage.WAIT, CallStage.ASSIGN}:
-            return [Decision.go()] * len(calls)
-        if not self._context.tx.is_at_head(uow, heads):
-            behind = ("behind", "the database is behind the head")
-            return [Decision.wait_a_block(heads, behind)] * len(calls)
         over = Decision.end(IntentState.SUPERSEDED, NOT_DUE)
         return [Decision.go() if is_wanted else over for is_wanted in self._are_wanted(uow, calls)]
 
     def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
         raise NotImplementedError
-
-    @override
-    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        name = "" if result.refusal is None else result.refusal.name
-        return Decision.wait_a_block(heads, (name or "unknown", result.reason))
-
-    @override
-    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        request = call.request
-        return missing_effect(receipt, request.contract, request.calldata, request.digest)
 
 
 class ProbeCall(_SystemTaskCall):

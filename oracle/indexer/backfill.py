@@ -10,8 +10,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
-from oracle.errors import InputError
-from oracle.indexer.audit.row_diff import check_same_chain, compare
+from oracle.indexer.audit.row_diff import check_same_chain, compare, require_indexed
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
 from oracle.store.database import Store, UnitOfWork
@@ -51,7 +50,7 @@ def backfill(
         FatalError: a final block is another one on the chain than here.
     """
     with store.reading() as uow:
-        cursor = _cursor_over(uow, blocks)
+        cursor = require_indexed("backfill", uow, blocks)
     found = BackfillResult(blocks)
     for window in _windows(chain, blocks):
         with store.reading() as uow:
@@ -74,18 +73,6 @@ def _windows(chain: ChainReader, blocks: BlockRange) -> Iterator[BlockWindow]:
         window = chain.window(BlockRange(first, blocks.last), with_headers=False)
         yield window
         first = window.range.last + 1
-
-
-def _cursor_over(uow: UnitOfWork, blocks: BlockRange) -> Cursor:
-    cursor, identity = uow.cursor.get(), uow.identity.get()
-    if cursor is None or identity is None:
-        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
-    if blocks.first < identity.start_block or blocks.last > cursor.number:
-        raise InputError(
-            f"cannot backfill blocks {blocks.first} to {blocks.last}: "
-            f"indexed are {identity.start_block} to {cursor.number}"
-        )
-    return cursor
 
 
 def _compare(uow: UnitOfWork, cursor: Cursor, window: BlockWindow, found: BackfillResult) -> None:

@@ -15,16 +15,14 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
-from oracle.errors import InputError
 from oracle.indexer.audit.disputes import settle
 from oracle.indexer.audit.quarantine_liars import is_stored_data_wrong, lie_of, note_proven_wrong
 from oracle.indexer.audit.repair import proven_in, repair_blocks, settled
-from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare
+from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare, require_indexed
 from oracle.indexer.folder import Folder
 from oracle.indexer.provenance import note_proven
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.state.cursor_repository import Cursor
 
 # Blocks that are read, compared and noted at a time.
 CHUNK = 1_000
@@ -133,7 +131,7 @@ class _Run:
         """Return where to begin, and whether that is in the middle."""
         first = self.asked.blocks.first
         with self.store.reading() as uow:
-            _cursor_over(uow, self.asked.blocks)
+            require_indexed("verify", uow, self.asked.blocks)
             left = None if self.manner.dry_run else uow.bookmarks.get(self._key)
         if left is None:
             return _RunProgress(first), None
@@ -188,7 +186,7 @@ class _Run:
         proven = {number for window in seen for number in _proven(window)}
         rebuilt = None
         with self.folder.following(None), self.manner.transaction(self.store) as uow:
-            cursor = _cursor_over(uow, self.asked.blocks)
+            cursor = require_indexed("verify", uow, self.asked.blocks)
             ours = proven_in(uow, self.folder.scope, self.asked.blocks)
             for window in seen if self.chain.is_vouched() else ():
                 self._quarantine(uow, window, cursor.final_number or 0)
@@ -234,7 +232,7 @@ class _Run:
         return self.store.reading() if self.manner.dry_run else self.manner.transaction(self.store)
 
     def _compared(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
-        check_same_chain(uow, _cursor_over(uow, self.asked.blocks), window)
+        check_same_chain(uow, require_indexed("verify", uow, self.asked.blocks), window)
         return compare(uow, window)
 
     def _raise(self, uow: UnitOfWork, window: BlockWindow) -> None:
@@ -252,15 +250,3 @@ def _proven(window: BlockWindow) -> set[int]:
     if window.level >= Level.PROVEN:
         return set(range(window.range.first, window.range.last + 1))
     return set(window.proven)
-
-
-def _cursor_over(uow: UnitOfWork, blocks: BlockRange) -> Cursor:
-    cursor, identity = uow.cursor.get(), uow.identity.get()
-    if cursor is None or identity is None:
-        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
-    if blocks.first < identity.start_block or blocks.last > cursor.number:
-        raise InputError(
-            f"cannot verify blocks {blocks.first} to {blocks.last}: "
-            f"indexed are {identity.start_block} to {cursor.number}"
-        )
-    return cursor

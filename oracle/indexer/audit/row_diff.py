@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
-from oracle.errors import FatalError, TransientError
+from oracle.errors import FatalError, InputError, TransientError
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -172,3 +173,20 @@ def _log_key(log: Log) -> tuple[int, int, Hash]:
 
 def _call_key(call: Call) -> tuple[int, int, Hash]:
     return call.block, call.tx, call.block_hash
+
+
+def require_indexed(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
+    """Return the cursor if all of `blocks` are indexed.
+
+    Raises:
+        InputError: some are not; the message names `action`, a verb, and the blocks that are.
+    """
+    cursor, identity = uow.cursor.get(), uow.identity.get()
+    if cursor is None or identity is None:
+        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+    if blocks.first < identity.start_block or blocks.last > cursor.number:
+        raise InputError(
+            f"cannot {action} blocks {blocks.first} to {blocks.last}: "
+            f"indexed are {identity.start_block} to {cursor.number}"
+        )
+    return cursor

@@ -26,14 +26,6 @@ class Block(NamedTuple):
     hash: bytes
 
 
-@pytest.fixture(scope="module")
-def busy(fresh_chain: Chain) -> Network:
-    """A network with one node."""
-    network = Network.deployed(fresh_chain)
-    network.join(network.nodes[0])
-    return network
-
-
 @pytest.fixture
 def network(busy: Network, chain: Chain) -> Network:
     return busy

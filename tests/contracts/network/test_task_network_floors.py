@@ -23,15 +23,6 @@ pytestmark = pytest.mark.evm
 DAY = 86_400
 
 
-@pytest.fixture(scope="module")
-def staffed(fresh_chain: Chain) -> Network:
-    """A network with six nodes."""
-    network = Network.deployed(fresh_chain)
-    for node in network.nodes:
-        network.join(node)
-    return network
-
-
 @pytest.fixture
 def network(staffed: Network, chain: Chain) -> Network:
     return staffed

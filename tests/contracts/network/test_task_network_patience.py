@@ -11,15 +11,6 @@ pytestmark = pytest.mark.evm
 VALIDATION = 600
 
 
-@pytest.fixture(scope="module")
-def staffed(fresh_chain: Chain) -> Network:
-    """A network with six nodes."""
-    network = Network.deployed(fresh_chain)
-    for node in network.nodes:
-        network.join(node)
-    return network
-
-
 @pytest.fixture
 def network(staffed: Network, chain: Chain) -> Network:
     return staffed

@@ -31,15 +31,6 @@ from tests.support.evm.network import (
 pytestmark = pytest.mark.evm
 
 
-@pytest.fixture(scope="module")
-def staffed(fresh_chain: Chain) -> Network:
-    """A network with six nodes: two groups of three."""
-    network = Network.deployed(fresh_chain)
-    for node in network.nodes:
-        network.join(node)
-    return network
-
-
 @pytest.fixture
 def network(staffed: Network, chain: Chain) -> Network:
     return staffed
