@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -12,7 +12,7 @@ help:  ## Show this list
 tools:
 	@. .ci/python.sh && "$$PYTHON" bootstrap.py check
 
-install test lint format types floors contracts slow mutants mutation faults sending: tools
+install test lint format types layers contracts slow mutants mutation faults sending: tools
 fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz slither halmos bench dashboard: tools
 picture docs reference events house vocabulary nightly cover initial wheel release images: tools
 constraints vendored screens: tools
@@ -40,7 +40,7 @@ format:  ## Rewrite the code in house style
 types:  ## Read the code for types
 	mypy
 
-floors:  ## Read the code for its architecture
+layers:  ## Read the code for its architecture
 	lint-imports
 
 contracts:  ## Compile the Solidity contracts into abi/

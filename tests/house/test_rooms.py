@@ -43,7 +43,7 @@ def test_no_text_becomes_code():
 def test_no_import_points_upward_between_rooms():
     told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}
-    assert "ignore_imports" not in contracts["floors"]
+    assert "ignore_imports" not in contracts["layers"]
     assert "ignore_imports" not in contracts["no-circles"]
 
 
@@ -74,10 +74,10 @@ def test_every_room_is_told_what_it_must_not_import(contract: str, allowed: set[
 
 def test_every_kind_of_calls_of_a_feature_is_known_to_metrics_and_commands():
     told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    floors = next(
-        one for one in told["tool"]["importlinter"]["contracts"] if one["id"] == "floors"
+    layers = next(
+        one for one in told["tool"]["importlinter"]["contracts"] if one["id"] == "layers"
     )
-    features = next(floor for floor in floors["layers"] if "reporting" in floor).split(" | ")
+    features = next(layer for layer in layers["layers"] if "reporting" in layer).split(" | ")
     for room in features:
         package = importlib.import_module(f"oracle.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -132,11 +132,11 @@ def test_an_error_that_is_handed_on_is_seen_as_one(tmp_path: Path):
     assert list(readers(tmp_path / "file.py")) == ["f"]
 
 
-STOPS = re.findall(r"`(\w[\w/]*\.py): ([\w.]+)`", ARCHITECTURE)
+NAMED = re.findall(r"`(\w[\w/]*\.py): ([\w.]+)`", ARCHITECTURE)
 
 
-@pytest.mark.parametrize(("place", "name"), STOPS)
-def test_a_stop_on_the_two_ways_through_the_house_is_there(place: str, name: str):
+@pytest.mark.parametrize(("place", "name"), NAMED)
+def test_class_or_function_named_in_architecture_exists(place: str, name: str):
     found = ast.parse((ORACLE / place).read_text("utf-8")).body
     for part in name.split("."):
         named = [node for node in found if getattr(node, "name", None) == part]
@@ -144,7 +144,13 @@ def test_a_stop_on_the_two_ways_through_the_house_is_there(place: str, name: str
         found = getattr(named[0], "body", [])
 
 
-def test_each_of_the_two_ways_has_at_most_twelve_stops():
-    ways = re.split(r"^## The way of ", ARCHITECTURE, flags=re.MULTILINE)[1:3]
-    stops = [len(re.findall(r"^\| \d+ \|", way, re.MULTILINE)) for way in ways]
-    assert all(0 < many <= 12 for many in stops)
+def test_paths_of_log_and_transaction_have_at_most_twelve_steps():
+    paths = re.split(r"^## The path of ", ARCHITECTURE, flags=re.MULTILINE)[1:3]
+    steps = [len(re.findall(r"^\| \d+ \|", path, re.MULTILINE)) for path in paths]
+    assert len(steps) == 2
+    assert all(0 < count <= 12 for count in steps)
+
+
+def test_architecture_defines_exactly_ten_nouns():
+    section = ARCHITECTURE.split("## Ten nouns", 1)[1].split("\n## ", 1)[0]
+    assert len(re.findall(r"^\| [\w ]+ \| `", section, re.MULTILINE)) == 10
