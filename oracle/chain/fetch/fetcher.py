@@ -16,7 +16,7 @@ from oracle.chain.fetch.skipped_heights import await_height, linked_up_to
 from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader, full_headers_of, newest
-from oracle.chain.verification.sender_check import Senders
+from oracle.chain.verification.sender_check import SenderCheck
 from oracle.chain.verification.transaction_check import calls_of_blocks
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import VerifiedRange, WindowCheck
@@ -204,7 +204,7 @@ class WindowFetcher:
         self, endpoint: Endpoint, order: WindowRequest, found: _FetchedRange
     ) -> BlockWindow:
         fill_times(endpoint.name, found.logs or (), found.blocks)
-        senders = Senders(endpoint.name, self.verifier.calibration)
+        senders = SenderCheck(endpoint.name, self.verifier.calibration)
         watched = self._watched(endpoint, found, senders)
         window_check = WindowCheck(
             endpoint,
@@ -243,7 +243,7 @@ class WindowFetcher:
         return window
 
     def _watched(
-        self, endpoint: Endpoint, found: _FetchedRange, senders: Senders
+        self, endpoint: Endpoint, found: _FetchedRange, senders: SenderCheck
     ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
         if not selectors:
@@ -251,7 +251,7 @@ class WindowFetcher:
         return calls_of_blocks(endpoint, found.blocks, selectors, senders.see)
 
     def _needed(
-        self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: Senders
+        self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: SenderCheck
     ) -> list[Call]:
         """Return the calls that single logs are only understood with, but for those we have."""
         needing, known = self.reader.call_topics, {call.tx_hash for call in have}

@@ -30,8 +30,11 @@ class ForgeryError(ContradictionError):
 
 
 @dataclass(slots=True)
-class Senders:
-    """Sees the calls of one window, all of one endpoint; `unproven` are blocks with others."""
+class SenderCheck:
+    """Checks the senders of one window's calls, all from one endpoint.
+
+    `unproven`: blocks with calls whose sender is not proven by a signature.
+    """
 
     endpoint: str
     calibration: Calibration
