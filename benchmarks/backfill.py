@@ -34,8 +34,9 @@ from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
+from oracle.indexer.commit import WindowCommitted  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
+from oracle.indexer.loop import IngestState, index_next  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402

@@ -23,8 +23,9 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
+from oracle.indexer.commit import WindowCommitted  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
+from oracle.indexer.loop import IngestState, index_next  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402

@@ -41,8 +41,9 @@ from oracle.chain.verification.verification_policy import VerificationPolicy  # 
 from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.domain.coverage import Level  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
+from oracle.indexer.commit import WindowCommitted  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
+from oracle.indexer.loop import IngestState, index_next  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402

@@ -28,12 +28,13 @@ from benchmarks.insert import folder  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from oracle.chain.fetch.fetcher import BlockWindow  # noqa: E402
 from oracle.chain.heads import Heads  # noqa: E402
-from oracle.chain.profiles.event_reader import Decoded, EventReader  # noqa: E402
+from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
+from oracle.chain.segments.segment_queue import joined  # noqa: E402
 from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.ids import Hash  # noqa: E402
 from oracle.domain.log_table import LogTable  # noqa: E402
-from oracle.indexer.commit import FetchedWindow, commit  # noqa: E402
+from oracle.indexer.commit import commit  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
@@ -51,11 +52,11 @@ class Prepared:
     reader: EventReader
     heads: Heads
     genesis: Hash
-    windows: list[tuple[BlockWindow, Decoded]] = field(default_factory=list)
+    windows: list[BlockWindow] = field(default_factory=list)
 
     @property
     def logs(self) -> int:
-        return sum(len(window.logs) for window, _ in self.windows)
+        return sum(len(window.logs) for window in self.windows)
 
 
 @dataclass
@@ -104,34 +105,27 @@ def prepared(events: int, each: int) -> Prepared:
 
 def read(
     window_of: Callable[..., BlockWindow], reader: EventReader, last: int
-) -> Iterator[tuple[BlockWindow, Decoded]]:
+) -> Iterator[BlockWindow]:
     first = 0
     while first <= last:
         window = window_of(BlockRange(first, last), with_headers=False)
-        yield window, reader.read(window.logs, window.calls)
+        yield replace(window, decoded=reader.read(window.logs, window.calls))
         first = window.range.last + 1
 
 
-def together(
-    windows: Iterator[tuple[BlockWindow, Decoded]], each: int
-) -> Iterator[tuple[BlockWindow, Decoded]]:
+def together(windows: Iterator[BlockWindow], each: int) -> Iterator[BlockWindow]:
     """Join neighbours until they hold `each` events."""
-    held: tuple[BlockWindow, Decoded] | None = None
-    for window, said in windows:
-        if held is None:
-            held = replace(window, logs=LogTable.of(window.logs)), said
-        else:
-            one, before = held
-            blocks = BlockRange(one.range.first, window.range.last)
-            logs = LogTable.joined((one.logs, window.logs))
-            joined = replace(one, range=blocks, last=window.last, logs=logs)
-            events = [*before.events, *said.events]
-            held = joined, Decoded(events, [*before.contract_events, *said.contract_events])
-        if len(held[1].events) >= each:
-            yield held
-            held = None
-    if held is not None:
-        yield held
+    held: list[BlockWindow] = []
+    events = 0
+    for window in windows:
+        assert window.decoded is not None
+        held.append(replace(window, logs=LogTable.of(window.logs)))
+        events += len(window.decoded.events)
+        if events >= each:
+            yield joined(held)
+            held, events = [], 0
+    if held:
+        yield joined(held)
 
 
 def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
@@ -142,11 +136,17 @@ def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
             uow.identity.set(Identity(31337, history.genesis, contracts, None, 0))
         empty, writer = size(), Folder(SEED, history.reader)
         began, worked, memory = time.perf_counter(), time.process_time(), resident_mb()
-        for window, said in history.windows:
+        for window in history.windows:
             with store.reading() as uow:
                 cursor = uow.cursor.get()
-            fetched = FetchedWindow(window, said, history.heads, cursor)
-            commit(store, writer, fetched, time.perf_counter)
+            commit(
+                store,
+                writer,
+                window,
+                heads=history.heads,
+                cursor=cursor,
+                clock=time.perf_counter,
+            )
         seconds, cpu = time.perf_counter() - began, time.process_time() - worked
         with store.reading() as uow:
             assert uow.logs.count() == history.logs

@@ -10,7 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Condition, HealthFinding, HealthReport
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from oracle.queries.contract_view import (
     READY_WITHIN_BLOCKS,
     AccountBalance,

@@ -12,7 +12,8 @@ from oracle.domain.health import Condition
 from oracle.errors import TransientError
 from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.block_hooks import numbers_by_name
-from oracle.indexer.loop import Done, IngestState, WindowCommitted, index_next
+from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.loop import Done, IngestState, index_next
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.reorg import Rewound

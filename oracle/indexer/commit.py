@@ -4,96 +4,122 @@ Whatever goes wrong on the way, either all of it is there afterwards or nothing
 (docs/explanation/ingest.md#commit).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import Decoded
-from oracle.domain.blocks import BlockRef
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.block_hooks import HookNote, HookStops, header_depth
 from oracle.indexer.feeds.feed_events import with_feed
-from oracle.indexer.folder import BlockSpan, Folder
+from oracle.indexer.folder import Folder
 from oracle.indexer.provenance import note_folded, note_window
 from oracle.indexer.refused_block import explained
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.tracing import span
 
+_BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
 
 @dataclass(frozen=True, slots=True)
-class FetchedWindow:
-    """A window that continues our blocks, and what it says; nothing of it is stored yet."""
+class WindowCommitted:
+    """One window that was committed.
 
-    window: BlockWindow
-    said: Decoded
-    heads: Heads
-    cursor: Cursor | None
+    `events` counts by type of event, as docs/reference/events-and-jsonl.md#vocabulary spells it;
+    `anomalies` are those of them that broke a rule, `notes` what hooks wrote. `newest` is the
+    chain's newest known block, `cursor` the last one folded. The seconds are those of folding,
+    committing, and, before both, of fetching and decoding.
+    """
 
-    @property
-    def newer_final(self) -> BlockRef | None:
-        """The final block, where it is above the one that we know; it never goes down.
-
-        One that lies above the window is somebody's word about a block that we have not read:
-        then the window's last block is final, and that is what we hold.
-        """
-        final, last = self.heads.final, self.window.last
-        return _newer(final if final.number <= last.number else last, self.cursor)
-
-    @property
-    def final_number(self) -> int:
-        """Every block above this one is journaled."""
-        known = None if self.cursor is None else self.cursor.final_number
-        return max(self.heads.final.number, -1 if known is None else known)
+    blocks: BlockRange
+    cursor: BlockRef
+    newest: int
+    final: int
+    logs: int
+    events: Mapping[str, int]
+    anomalies: int
+    notes: tuple[HookNote, ...]
+    fold_seconds: float
+    commit_seconds: float
+    fetch_seconds: float = 0.0
 
 
-def newer_final(heads: Heads, cursor: Cursor | None) -> BlockRef | None:
-    """Return the final block of the heads, where it is above the one that the cursor knows."""
-    return _newer(heads.final, cursor)
+def commit(
+    store: Store,
+    folder: Folder,
+    window: BlockWindow,
+    *,
+    heads: Heads,
+    cursor: Cursor | None,
+    clock: Callable[[], float],
+) -> WindowCommitted:
+    """Decode and fold a window that continues the block at `cursor`, in one transaction.
+
+    Raises:
+        FatalError: the cursor is not where it was: another process writes into the database.
+        TransientError: the final block of the heads is none of ours.
+    """
+    decoded = window.decoded or folder.reader.read(window.logs, window.calls)
+    began = clock()
+    blocks, last = window.range, window.last
+    final = final_number(heads, cursor)
+    with span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
+        with folder.following(cursor):
+            with store.transaction() as uow:
+                if uow.cursor.get() != cursor:
+                    raise FatalError("another process moved the cursor: only one may write")
+                _store_window(uow, folder, window, decoded)
+                if cursor is None:
+                    note_folded(uow, folder.reader)
+                check_final(uow, final_in_window(window, heads, cursor))
+                with span("fold", first=blocks.first, last=blocks.last):
+                    stops = _stops(uow, folder, window, heads.latest.number)
+                    decoded = with_feed(uow, folder.reader, decoded, blocks)
+                    notes, anomalies = _fold(uow, folder, decoded, final, stops)
+                folded = clock()
+                moved = _move_cursor(uow, folder, window, heads, cursor)
+            folder.commit_memory(moved)
+        committed = clock()
+    return WindowCommitted(
+        blocks=blocks,
+        cursor=last,
+        newest=heads.latest.number,
+        final=final,
+        logs=len(window.logs),
+        events=_count_events(decoded),
+        anomalies=anomalies,
+        notes=notes,
+        fold_seconds=folded - began,
+        commit_seconds=committed - folded,
+    )
 
 
-def _newer(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
+def newer_final(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
+    """Return a final block, if it is above the one that the cursor knows: it never goes down."""
     known = None if cursor is None else cursor.final_number
     return final if known is None or final.number > known else None
 
 
-@dataclass(slots=True)
-class CommitResult:
-    """What came of a window; `folded_at` by the pace's clock."""
+def final_in_window(window: BlockWindow, heads: Heads, cursor: Cursor | None) -> BlockRef | None:
+    """Return the final block to store with a window, if it is above the one that the cursor knows.
 
-    notes: list[HookNote] = field(default_factory=list)
-    # With what a feed said beside the chain.
-    said: Decoded = field(default_factory=lambda: Decoded([], []))
-    anomalies: int = 0
-    folded_at: float = 0.0
+    A final block above the window is one endpoint's word about a block that was not read: then
+    the window's last block is final, and that block is ours.
+    """
+    is_in_window = heads.final.number <= window.last.number
+    return newer_final(heads.final if is_in_window else window.last, cursor)
 
 
-def commit(
-    store: Store, folder: Folder, fetched_window: FetchedWindow, clock: Callable[[], float]
-) -> CommitResult:
-    """Write the window down in one transaction."""
-    written, blocks = CommitResult(), fetched_window.window.range
-    with folder.following(fetched_window.cursor):
-        with store.transaction() as uow:
-            if uow.cursor.get() != fetched_window.cursor:
-                raise FatalError("another process moved the cursor: only one may write")
-            uow.logs.append(fetched_window.window.logs)
-            uow.calls.append(fetched_window.window.calls)
-            uow.blocks.save(fetched_window.window.headers or [fetched_window.window.last])
-            uow.dead_letters.append(fetched_window.said.dead)
-            note_window(uow, folder.scope, fetched_window.window)
-            explained(uow, blocks)
-            if fetched_window.cursor is None:
-                note_folded(uow, folder.reader)
-            check_final(uow, fetched_window.newer_final)
-            with span("fold", first=blocks.first, last=blocks.last):
-                _fold(uow, folder, fetched_window, written)
-            written.folded_at = clock()
-            moved = _move(uow, folder, fetched_window)
-        folder.commit_memory(moved)
-    return written
+def final_number(heads: Heads, cursor: Cursor | None) -> int:
+    """Return the highest final block of heads and cursor; blocks above it are journaled."""
+    known = None if cursor is None else cursor.final_number
+    return max(heads.final.number, -1 if known is None else known)
 
 
 def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
@@ -114,28 +140,35 @@ def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
         )
 
 
+def _store_window(uow: UnitOfWork, folder: Folder, window: BlockWindow, decoded: Decoded) -> None:
+    """Store the raw rows, headers, dead letters and coverage of a window."""
+    uow.logs.append(window.logs)
+    uow.calls.append(window.calls)
+    uow.blocks.save(window.headers or [window.last])
+    uow.dead_letters.append(decoded.dead)
+    note_window(uow, folder.scope, window)
+    explained(uow, window.range)
+
+
 def _fold(
-    uow: UnitOfWork, folder: Folder, fetched_window: FetchedWindow, written: CommitResult
-) -> None:
-    """Fold the window, and stop at the blocks that hooks want."""
-    stops = _stops(uow, folder, fetched_window)
+    uow: UnitOfWork, folder: Folder, decoded: Decoded, final: int, stops: HookStops
+) -> tuple[tuple[HookNote, ...], int]:
+    """Fold events, and stop where hooks want it; return what hooks wrote, and the anomalies."""
+    notes: list[HookNote] = []
 
     def at_stop(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         for hook in stops.at(block):
             note = hook.at_block(uow, rounds, block)
             if note is not None:
-                written.notes.append(note)
+                notes.append(note)
 
-    blocks = fetched_window.window.range
-    written.said = with_feed(uow, folder.reader, fetched_window.said, blocks)
-    span = BlockSpan(blocks.last, written.said, fetched_window.final_number, stops.blocks)
-    written.anomalies = folder.fold(uow, span, at_stop)
+    anomalies = folder.fold(uow, decoded, final=final, stops=stops.blocks, at_stop=at_stop)
+    return tuple(notes), anomalies
 
 
-def _stops(uow: UnitOfWork, folder: Folder, fetched_window: FetchedWindow) -> HookStops:
+def _stops(uow: UnitOfWork, folder: Folder, window: BlockWindow, newest: int) -> HookStops:
     """Ask the hooks where to stop; a window without headers is history, and they are told."""
-    window, newest, stops = fetched_window.window, fetched_window.heads.latest.number, HookStops()
-    headers = window.headers
+    headers, stops = window.headers, HookStops()
     before = uow.blocks.at(window.range.first - 1) if headers and folder.hooks else None
     if before is not None:
         headers = [before, *headers]
@@ -145,12 +178,21 @@ def _stops(uow: UnitOfWork, folder: Folder, fetched_window: FetchedWindow) -> Ho
     return stops
 
 
-def _move(uow: UnitOfWork, folder: Folder, fetched_window: FetchedWindow) -> Cursor | None:
-    """Forget what nothing can ask for any more, and move the cursor last."""
-    last, final = fetched_window.window.last, fetched_window.final_number
-    near = header_depth(folder.hooks)
-    uow.undo.prune_to(min(final, last.number))
-    uow.blocks.prune_below(min(final, last.number, fetched_window.heads.latest.number - near))
-    epoch = 0 if fetched_window.cursor is None else fetched_window.cursor.epoch
-    uow.cursor.move_to(last, fetched_window.newer_final, epoch)
+def _move_cursor(
+    uow: UnitOfWork, folder: Folder, window: BlockWindow, heads: Heads, cursor: Cursor | None
+) -> Cursor | None:
+    """Drop what nothing can ask for any more, move the cursor last, and return the new cursor."""
+    last = window.last
+    journaled_above = min(final_number(heads, cursor), last.number)
+    uow.undo.prune_to(journaled_above)
+    near_head = heads.latest.number - header_depth(folder.hooks)
+    uow.blocks.prune_below(min(journaled_above, near_head))
+    epoch = 0 if cursor is None else cursor.epoch
+    uow.cursor.move_to(last, final_in_window(window, heads, cursor), epoch)
     return uow.cursor.get()
+
+
+def _count_events(decoded: Decoded) -> Mapping[str, int]:
+    """Return the number of events of each type, by the names of the JSON lines."""
+    kinds = Counter(map(type, [*decoded.events, *decoded.contract_events]))
+    return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}

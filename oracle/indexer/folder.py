@@ -7,7 +7,6 @@ last. What is still running stays in memory for the next stretch.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
@@ -42,19 +41,6 @@ Row = TypeVar("Row")
 
 # What is done at a stop: the unit and the contract's state stand exactly as of the block.
 AtStop = Callable[[UnitOfWork, Rounds, BlockRef], None]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockSpan:
-    """Blocks to fold in one go, up to `last`: what they said, and where to stop on the way.
-
-    Blocks above `final` leave pre-images. `stops` ascend; one below the first block stops at once.
-    """
-
-    last: int
-    said: Decoded
-    final: int
-    stops: Sequence[BlockRef] = ()
 
 
 class Folder:
@@ -105,20 +91,29 @@ class Folder:
         for hook in self.hooks:
             hook.reset()
 
-    def fold(self, uow: UnitOfWork, span: BlockSpan, at_stop: AtStop | None = None) -> int:
+    def fold(
+        self,
+        uow: UnitOfWork,
+        decoded: Decoded,
+        *,
+        final: int,
+        stops: Sequence[BlockRef] = (),
+        at_stop: AtStop | None = None,
+    ) -> int:
         """Fold a stretch and write what it changed; return how many anomalies it held.
 
-        The cursor is the caller's to move.
+        Blocks above `final` leave pre-images. `stops` ascend, and `at_stop` is called at each; one
+        below the first block stops at once. The caller moves the cursor.
         """
         rounds = self._loaded_rounds(uow)
-        self._load(uow, span.said.events)
-        rest, anomalies = span.said, 0
-        for stop in span.stops:
-            piece, rest = _parted(rest, stop.number)
-            anomalies += self._fold_piece(uow, rounds, piece, span.final)
+        self._load(uow, decoded.events)
+        remaining, anomalies = decoded, 0
+        for stop in stops:
+            piece, remaining = _parted(remaining, stop.number)
+            anomalies += self._fold_piece(uow, rounds, piece, final)
             if at_stop is not None:
                 at_stop(uow, rounds, stop)
-        anomalies += self._fold_piece(uow, rounds, rest, span.final)
+        anomalies += self._fold_piece(uow, rounds, remaining, final)
         self._evict_finished()
         return anomalies
 
@@ -141,9 +136,9 @@ class Folder:
         nodes = node_addresses_in(events, _those(rows.tasks, named | members))
         rows.nodes.update(uow.nodes.named(nodes - rows.nodes.keys()))
 
-    def _fold_piece(self, uow: UnitOfWork, rounds: Rounds, said: Decoded, final: int) -> int:
+    def _fold_piece(self, uow: UnitOfWork, rounds: Rounds, piece: Decoded, final: int) -> int:
         """Fold whole blocks and write them down: final ones at once, the others with a journal."""
-        settled, open_ = _parted(said, final)
+        settled, open_ = _parted(piece, final)
         if settled.events:
             self._fold.many(settled.events)
         for number, events in groupby(open_.events, key=_block_of):
@@ -177,13 +172,13 @@ def _those(rows: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
     return {key: rows[key] for key in keys if key in rows}
 
 
-def _parted(said: Decoded, number: int) -> tuple[Decoded, Decoded]:
+def _parted(decoded: Decoded, number: int) -> tuple[Decoded, Decoded]:
     """Part events into those up to block `number` and those above it."""
-    event = bisect_right(said.events, number, key=_block_of)
-    contract_event = bisect_right(said.contract_events, number, key=_block_of)
+    event = bisect_right(decoded.events, number, key=_block_of)
+    contract_event = bisect_right(decoded.contract_events, number, key=_block_of)
     return (
-        Decoded(said.events[:event], said.contract_events[:contract_event]),
-        Decoded(said.events[event:], said.contract_events[contract_event:]),
+        Decoded(decoded.events[:event], decoded.contract_events[:contract_event]),
+        Decoded(decoded.events[event:], decoded.contract_events[contract_event:]),
     )
 
 

@@ -4,16 +4,12 @@ One loop for history and head. What is asked of the chain is asked before the tr
 what commits is one window, of about one second of work.
 """
 
-import re
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
-from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.domain.blocks import BlockRange, BlockRef
@@ -23,8 +19,8 @@ from oracle.indexer.block_confirmation import (
     confirm_block,
     note_confirmation,
 )
-from oracle.indexer.block_hooks import HookNote, first_block, header_depth
-from oracle.indexer.commit import FetchedWindow, check_final, commit, newer_final
+from oracle.indexer.block_hooks import first_block, header_depth
+from oracle.indexer.commit import WindowCommitted, check_final, commit, newer_final
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.folder import Folder
 from oracle.indexer.refused_block import store_refusal
@@ -34,7 +30,6 @@ from oracle.indexer.reorgs.reorg import ParentMismatch, Rewound, rewind_if_forke
 from oracle.indexer.reorgs.reorg_watch import check_for_reorg
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
-from oracle.telemetry.tracing import span
 
 # Work between two looks at everything else (docs/explanation/daemon.md#short-jobs).
 TARGET_SECONDS = 1.0
@@ -43,30 +38,6 @@ TARGET_SECONDS = 1.0
 _HEADS_SECONDS = 2.0
 # More blocks than a chain makes in a day; where the pace allows more, there is no limit.
 _NO_LIMIT = 1 << 20
-_BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCommitted:
-    """One window that was committed.
-
-    `events` counts by type of event, as docs/reference/events-and-jsonl.md#vocabulary spells it;
-    `anomalies` are those of them that broke a rule, `notes` what hooks wrote. `newest` is the
-    chain's newest known block, `cursor` the last one folded. The seconds are those of asking the
-    chain, folding and committing.
-    """
-
-    blocks: BlockRange
-    cursor: BlockRef
-    newest: int
-    final: int
-    logs: int
-    events: Mapping[str, int]
-    anomalies: int
-    notes: tuple[HookNote, ...]
-    fetch_seconds: float
-    fold_seconds: float
-    commit_seconds: float
 
 
 @dataclass(slots=True)
@@ -187,8 +158,16 @@ def _ingest_once(
         history = min(history, every_from - 1)
     if ingest.unconfirmed_since is not None:
         history = first - 1
-    asked = _next_request(heads, first, history, ingest.most_blocks)
-    window = _window(fork_context, heads, asked)
+    # Headers are wanted above the final block, where forks happen, and wherever a hook wants them.
+    with_headers = first > history
+    blocks = BlockRange(first, heads.latest.number if with_headers else history)
+    window = _read_window(
+        fork_context,
+        heads,
+        blocks,
+        with_headers=with_headers,
+        max_blocks=ingest.most_blocks,
+    )
     if cursor is not None and window.first_parent != cursor.hash:
         parent_mismatch = ParentMismatch(window.first_parent, window.endpoint)
         return rewind_if_forked(fork_context, folder, heads, parent_mismatch)
@@ -197,45 +176,42 @@ def _ingest_once(
     if heads.final.number < window.last.number and not window.headers:
         # It is read again as what may still change: with all headers, and journaled.
         return _ingest_once(chain, store, folder, ingest)
-    said = window.said or folder.reader.read(window.logs, window.calls)
-    fetched_window = FetchedWindow(window, said, heads, cursor)
-    fetched = ingest.clock()
-    blocks, last = window.range, window.last
-    with span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
-        written = commit(store, folder, fetched_window, ingest.clock)
+    committed = commit(store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock)
+    work_seconds = committed.fold_seconds + committed.commit_seconds
+    fetch_seconds = ingest.clock() - started - work_seconds
     ingest.fork_watch.goes_on()
     ingest.show_heads(_confirmed_final(store))
-    committed = ingest.clock()
-    ingest.record_duration(len(window.range), committed - fetched)
-    return WindowCommitted(
-        blocks=blocks,
-        cursor=last,
-        newest=heads.latest.number,
-        final=fetched_window.final_number,
-        logs=len(window.logs),
-        events=_counted(written.said),
-        anomalies=written.anomalies,
-        notes=tuple(written.notes),
-        fetch_seconds=fetched - started,
-        fold_seconds=written.folded_at - fetched,
-        commit_seconds=committed - written.folded_at,
-    )
+    ingest.record_duration(len(window.range), work_seconds)
+    return replace(committed, fetch_seconds=fetch_seconds)
 
 
-class _FetchRequest(NamedTuple):
-    """What to ask the chain for."""
+def _read_window(
+    fork_context: ForkContext,
+    heads: Heads,
+    blocks: BlockRange,
+    *,
+    with_headers: bool,
+    max_blocks: int,
+) -> BlockWindow:
+    """Return the next window; past history, where all that was left of it is skipped heights.
 
-    blocks: BlockRange
-    with_headers: bool
-    most: int
+    A block that is refused is stored, and refused at every try.
 
-
-def _window(fork_context: ForkContext, heads: Heads, asked: _FetchRequest) -> BlockWindow:
-    """Return the next window; a block that is refused is stored, and refused at every try."""
+    Raises:
+        TransientError: the chain has come further than the heads that we know.
+    """
+    chain, newest = fork_context.chain, heads.latest.number
     try:
-        return _read(fork_context.chain, heads, asked)
+        window = chain.window(blocks, with_headers=with_headers, most=max_blocks)
+        if not with_headers and window.last.number > blocks.last:
+            remaining = BlockRange(blocks.first, newest)
+            window = chain.window(remaining, with_headers=True, most=max_blocks)
     except RefusalError as error:
         raise store_refusal(fork_context.store, error.refusal) from error
+    if window.last.number > newest:
+        words = f"block {window.last.number} came while block {newest} was the newest one"
+        raise TransientError(words)
+    return window
 
 
 def _confirmed_final(store: Store) -> BlockRef:
@@ -296,23 +272,6 @@ def _safe_block(
     return safe if is_confirmed else None
 
 
-def _read(chain: ChainReader, heads: Heads, asked: _FetchRequest) -> BlockWindow:
-    """Return the next window; past history, where all that was left of it is skipped heights.
-
-    Raises:
-        TransientError: the chain has come further than the heads that we know.
-    """
-    window = chain.window(asked.blocks, with_headers=asked.with_headers, most=asked.most)
-    newest = heads.latest.number
-    if not asked.with_headers and window.last.number > asked.blocks.last:
-        rest = BlockRange(asked.blocks.first, newest)
-        window = chain.window(rest, with_headers=True, most=asked.most)
-    if window.last.number > newest:
-        words = f"block {window.last.number} came while block {newest} was the newest one"
-        raise TransientError(words)
-    return window
-
-
 def _first_block(uow: UnitOfWork) -> int:
     """Return the block to index next."""
     cursor = uow.cursor.get()
@@ -341,7 +300,7 @@ def _at_the_head(
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(fork_context, folder, heads)
     fork_context.fork_watch.tip.forget()
-    final = newer_final(_confirmed_heads(fork_context, ingest, heads, None), cursor)
+    final = newer_final(_confirmed_heads(fork_context, ingest, heads, None).final, cursor)
     if final is not None:
         with folder.following(cursor):
             with store.transaction() as uow:
@@ -372,17 +331,3 @@ def _check_height(newest: BlockRef, cursor: Cursor) -> None:
 def _history(heads: Heads, near: int) -> int:
     """Return the block up to which neither a fork nor a hook of the head matters."""
     return min(heads.final.number, heads.latest.number - near)
-
-
-def _next_request(heads: Heads, first: int, history: int, most: int) -> _FetchRequest:
-    """Return the blocks to ask for, and whether all their headers are wanted.
-
-    They are above the final block, where forks happen, and wherever a hook wants them.
-    """
-    last = history if first <= history else heads.latest.number
-    return _FetchRequest(BlockRange(first, last), first > history, most)
-
-
-def _counted(said: Decoded) -> Mapping[str, int]:
-    kinds = Counter(map(type, [*said.events, *said.contract_events]))
-    return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}

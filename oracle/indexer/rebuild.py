@@ -14,7 +14,7 @@ from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
 from oracle.indexer.completeness import check_complete
 from oracle.indexer.feeds.feed_events import with_feed
-from oracle.indexer.folder import BlockSpan, Folder
+from oracle.indexer.folder import Folder
 from oracle.indexer.provenance import note_folded, note_rebuilt
 from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.stored_events import chunks
@@ -183,11 +183,12 @@ def fold_stored_rows(
     check = check or _Check(())
     logs_folded = 0
     for chunk, logs in chunks(uow, blocks):
-        said = folder.reader.read(logs, list(uow.calls.between(chunk.first, chunk.last)))
-        uow.dead_letters.append(said.dead)
-        said = with_feed(uow, folder.reader, said, chunk)
-        span = BlockSpan(chunk.last, said, final, check.stops(uow, chunk))
-        folder.fold(uow, span, check.at_stop)
+        calls = list(uow.calls.between(chunk.first, chunk.last))
+        decoded = folder.reader.read(logs, calls)
+        uow.dead_letters.append(decoded.dead)
+        decoded = with_feed(uow, folder.reader, decoded, chunk)
+        stops = check.stops(uow, chunk)
+        folder.fold(uow, decoded, final=final, stops=stops, at_stop=check.at_stop)
         logs_folded += len(logs)
         manner.progress(chunk.last, blocks.last)
     uow.undo.prune_to(min(final, blocks.last))

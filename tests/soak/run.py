@@ -23,7 +23,7 @@ from typing import Any
 
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store import engine

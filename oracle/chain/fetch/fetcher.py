@@ -6,10 +6,10 @@ may still change are asked for by block hash, and those of history by range.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from oracle.chain.fetch.log_query import LogQuery, QueryOptions
+from oracle.chain.fetch.log_query import LogQuery
 from oracle.chain.fetch.log_times import fill_times
 from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
 from oracle.chain.fetch.skipped_heights import await_height, linked_up_to
@@ -19,7 +19,7 @@ from oracle.chain.verification.full_headers import FullHeader, full_headers_of, 
 from oracle.chain.verification.sender_check import SenderCheck
 from oracle.chain.verification.transaction_check import calls_of_blocks
 from oracle.chain.verification.verifier import WindowVerifier
-from oracle.chain.verification.window_check import VerifiedRange, WindowCheck
+from oracle.chain.verification.window_check import VerifiedWindow
 from oracle.chain.watched_calls import calls_of, settle
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import Level
@@ -52,8 +52,8 @@ class BlockWindow:
     endpoint: str = ""
     # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
     proven: tuple[int, ...] = ()
-    # What its logs and calls say, where a worker has read them; None: nobody has yet.
-    said: Decoded | None = None
+    # The events of its logs and calls; None: they are not decoded yet.
+    decoded: Decoded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +62,14 @@ class WindowRequest:
 
     `top` is the highest level to climb to. `with_headers`: every header, linked, and logs by the
     hash of their block. `whole`: prove every block, not only those with something to prove.
+    `divides_unknown`: ask for less where the endpoint does not understand the request.
     """
 
     blocks: BlockRange
     with_headers: bool
     top: Level
     whole: bool = False
-    manner: QueryOptions = QueryOptions()  # noqa: RUF009 - frozen
-
-
-@dataclass(frozen=True, slots=True)
-class _FetchedRange:
-    """What one endpoint showed of a range, before it is proven.
-
-    `blocks` are those whose headers are known, in order: all of them where `is_whole`. `logs`
-    None: the receipts of all have them.
-    """
-
-    range: BlockRange
-    blocks: list[FullHeader]
-    logs: list[Log] | None
-    pinned: bool
-    is_whole: bool
+    divides_unknown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +100,11 @@ class WindowFetcher:
             if order.top >= Level.BLOOMED:
                 self.verifier.sampler.scan(endpoint)
             if order.with_headers or self.reads_headers(order.top):
-                found = self._linked(endpoint, order)
+                fetched = self._linked(endpoint, order)
             else:
-                found = self._seamed(endpoint, order)
+                fetched = self._seamed(endpoint, order)
         with span("verify", **ids) as traced:
-            window = self._verified(endpoint, order, found)
+            window = self._verify(endpoint, order, fetched)
             traced.did({"level": window.level.name.lower(), "last_hash": window.last.hash})
         return window
 
@@ -135,7 +121,7 @@ class WindowFetcher:
         """Tell whether every header of history is read for this level, as far as it is known."""
         return bool(self.reader.selectors) or self.verifier.of_history(top) >= Level.BLOOMED
 
-    def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> _FetchedRange:
+    def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> VerifiedWindow:
         """Read logs by range; of the headers the parent links and what logs are compared with.
 
         A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
@@ -144,7 +130,7 @@ class WindowFetcher:
         blocks, limits = order.blocks, endpoint.limits
         if limits.omits:
             return self._linked(endpoint, _few(order))
-        logs = self.query.logs(endpoint, blocks, order.manner)
+        logs = self.query.logs(endpoint, blocks, divides_unknown=order.divides_unknown)
         sample = looked_at_again(blocks, logs) if order.top and limits.is_sample() else set()
         wanted = {blocks.first, blocks.last}
         is_checked = order.top >= Level.SEAMED
@@ -160,9 +146,17 @@ class WindowFetcher:
         fill_times(endpoint.name, logs, known)
         if sampled and self.query.is_outside(endpoint, blocks, sampled, logs):
             return self._linked(endpoint, _few(order))
-        return _FetchedRange(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
+        return VerifiedWindow(
+            endpoint,
+            blocks,
+            known,
+            logs,
+            order.top,
+            pinned=False,
+            is_whole=len(known) == len(blocks),
+        )
 
-    def _linked(self, endpoint: Endpoint, order: WindowRequest) -> _FetchedRange:
+    def _linked(self, endpoint: Endpoint, order: WindowRequest) -> VerifiedWindow:
         """Read every header, its transactions where calls are watched, and the logs."""
         most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
         first = order.blocks.first
@@ -175,8 +169,14 @@ class WindowFetcher:
         if not order.with_headers and self.verifier.reads_every_receipt(
             endpoint, chain, order.top
         ):
-            return _FetchedRange(
-                BlockRange(first, last.number), chain, None, pinned=True, is_whole=True
+            return VerifiedWindow(
+                endpoint,
+                BlockRange(first, last.number),
+                chain,
+                None,
+                order.top,
+                pinned=True,
+                is_whole=True,
             )
         logs = None
         if order.with_headers or endpoint.limits.omits:
@@ -187,10 +187,18 @@ class WindowFetcher:
             logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
         pinned = logs is not None
         if logs is None:
-            logs = self.query.logs(endpoint, blocks, order.manner)
+            logs = self.query.logs(endpoint, blocks, divides_unknown=order.divides_unknown)
         if not pinned or not self.query.is_inside(endpoint):
             _see_again(endpoint, last)
-        return _FetchedRange(BlockRange(first, last.number), chain, logs, pinned, is_whole=True)
+        return VerifiedWindow(
+            endpoint,
+            BlockRange(first, last.number),
+            chain,
+            logs,
+            order.top,
+            pinned,
+            is_whole=True,
+        )
 
     def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
         """Read headers; that of the newest block has just come with the look at the head."""
@@ -200,55 +208,46 @@ class WindowFetcher:
             return [seen]
         return linked_up_to(endpoint, blocks, self.verifier.calibration, full=full)
 
-    def _verified(
-        self, endpoint: Endpoint, order: WindowRequest, found: _FetchedRange
+    def _verify(
+        self, endpoint: Endpoint, order: WindowRequest, fetched: VerifiedWindow
     ) -> BlockWindow:
-        fill_times(endpoint.name, found.logs or (), found.blocks)
+        fill_times(endpoint.name, fetched.given or (), fetched.blocks)
         senders = SenderCheck(endpoint.name, self.verifier.calibration)
-        watched = self._watched(endpoint, found, senders)
-        window_check = WindowCheck(
-            endpoint,
-            found.blocks,
-            found.logs,
-            order.top,
-            pinned=found.pinned,
-            is_whole=found.is_whole,
-            must=_to_prove(order, found),
-            calls=watched,
-        )
-        reached = self.verifier.verify(window_check)
-        logs = found.logs
-        if logs is None or reached.repaired:
-            logs = reached.all_logs()
-        calls = _settled(endpoint, watched or {}, reached)
+        fetched.calls = self._watched(endpoint, fetched, senders)
+        fetched.must = _to_prove(order, fetched)
+        self.verifier.verify(fetched)
+        logs = fetched.given
+        if logs is None or fetched.repaired:
+            logs = fetched.all_logs()
+        calls = _settled(fetched)
         calls += self._needed(endpoint, logs, calls, senders)
-        reached.leave_unproven(senders.unproven)
-        if found.logs is None:
+        fetched.leave_unproven(senders.unproven)
+        if fetched.given is None:
             # How long headers and receipts took says nothing of how many blocks it bears.
-            endpoint.limits.sizer.answered(found.range, len(logs), 0.0)
-        elif reached.repaired:
-            self.weigh(endpoint, found.logs, logs)
+            endpoint.limits.sizer.answered(fetched.range, len(logs), 0.0)
+        elif fetched.repaired:
+            self.weigh(endpoint, fetched.given, logs)
         window = BlockWindow(
-            found.range,
-            found.blocks[0].block.parent_hash,
-            found.blocks[-1].block,
-            [one.block for one in found.blocks] if order.with_headers else [],
+            fetched.range,
+            fetched.blocks[0].block.parent_hash,
+            fetched.blocks[-1].block,
+            [header.block for header in fetched.blocks] if order.with_headers else [],
             logs,
             sorted(calls, key=lambda call: (call.block, call.tx)),
-            reached.level if found.is_whole else Level.SEAMED,
+            fetched.level if fetched.is_whole else Level.SEAMED,
             endpoint.name,
-            reached.proven,
+            fetched.proven,
         )
-        _count(window, reached)
+        _count(window, fetched)
         return window
 
     def _watched(
-        self, endpoint: Endpoint, found: _FetchedRange, senders: SenderCheck
+        self, endpoint: Endpoint, fetched: VerifiedWindow, senders: SenderCheck
     ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
         if not selectors:
             return None
-        return calls_of_blocks(endpoint, found.blocks, selectors, senders.see)
+        return calls_of_blocks(endpoint, fetched.blocks, selectors, senders.see)
 
     def _needed(
         self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: SenderCheck
@@ -260,24 +259,23 @@ class WindowFetcher:
         return [call for call in needed if call.tx_hash not in known]
 
 
-def _settled(
-    endpoint: Endpoint, watched: Mapping[int, list[Call]], reached: VerifiedRange
-) -> list[Call]:
+def _settled(fetched: VerifiedWindow) -> list[Call]:
     """Return the watched calls, of each of which is known whether it succeeded."""
+    watched = fetched.calls or {}
     calls = [call for number in sorted(watched) for call in watched[number]]
-    settle(endpoint, [call for call in calls if call.block not in reached.settled])
+    settle(fetched.endpoint, [call for call in calls if call.block not in fetched.settled])
     return calls
 
 
-def _to_prove(order: WindowRequest, found: _FetchedRange) -> Collection[int]:
+def _to_prove(order: WindowRequest, fetched: VerifiedWindow) -> Collection[int]:
     """Return the blocks to be proven in any case."""
     if order.whole:
-        return {one.block.number for one in found.blocks}
-    if order.with_headers or found.logs is None:
+        return {header.block.number for header in fetched.blocks}
+    if order.with_headers or fetched.given is None:
         return ()
     # Who forgot a block's receipts may have forgotten logs as well: then nothing is empty.
-    silent = before_logs(found.range, found.logs)
-    held = [one.block.number for one in found.blocks if one.holds_transactions]
+    silent = before_logs(fetched.range, fetched.given)
+    held = [header.block.number for header in fetched.blocks if header.holds_transactions]
     return [number for number in held if number in silent][:1]
 
 
@@ -295,9 +293,9 @@ def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 
 
-def _count(window: BlockWindow, reached: VerifiedRange) -> None:
+def _count(window: BlockWindow, fetched: VerifiedWindow) -> None:
     WINDOW_BLOCKS.labels(window.endpoint).set(len(window.range))
-    levels = Counter(reached.levels.values())
-    levels[Level.SEAMED] += len(window.range) - len(reached.levels)
+    levels = Counter(fetched.levels.values())
+    levels[Level.SEAMED] += len(window.range) - len(fetched.levels)
     for level, blocks in levels.items():
         VERIFIED_BLOCKS.labels(level.name.lower()).inc(blocks)

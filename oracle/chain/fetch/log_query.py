@@ -36,17 +36,6 @@ _NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 
 
 @dataclass(frozen=True, slots=True)
-class QueryOptions:
-    """How to ask: requests without a response still allowed, and whether unknown errors divide.
-
-    Where another endpoint may understand the request, that endpoint is asked first.
-    """
-
-    patience: int = _PATIENCE
-    divides_unknown: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class LogQuery:
     """One filter; `clock` counts seconds."""
 
@@ -54,34 +43,56 @@ class LogQuery:
     clock: Callable[[], float]
 
     def logs(
-        self, endpoint: Endpoint, blocks: BlockRange, manner: QueryOptions | None = None
+        self,
+        endpoint: Endpoint,
+        blocks: BlockRange,
+        *,
+        divides_unknown: bool = True,
+        patience: int = _PATIENCE,
     ) -> list[Log]:
         """Return the checked logs of these blocks, in order.
+
+        A request that the endpoint does not understand is divided with `divides_unknown` only:
+        another endpoint may understand it. `patience` is how many more requests may stay without
+        a response.
 
         Raises:
             RpcError: not even one block at a time is answered, or the answer is wrong.
         """
-        manner = manner or QueryOptions()
         limits = endpoint.limits
         try:
             logs = self._asked(endpoint, blocks)
         except RpcError as error:
-            return self._divide(endpoint, blocks, error, manner)
+            return self._divide(
+                endpoint, blocks, error, divides_unknown=divides_unknown, patience=patience
+            )
         if not limits.may_be_cut_off(len(logs)):
             return logs
         if len(blocks) == 1:
             return self._compared(endpoint, blocks, logs)
         WINDOW_SPLITS.labels("may be cut off").inc()
-        halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, manner)
+        halves = self._in_parts(
+            endpoint,
+            blocks,
+            (len(blocks) + 1) // 2,
+            divides_unknown=divides_unknown,
+            patience=patience,
+        )
         return self._fuller(endpoint, logs, halves)
 
     def _divide(
-        self, endpoint: Endpoint, blocks: BlockRange, error: RpcError, manner: QueryOptions
+        self,
+        endpoint: Endpoint,
+        blocks: BlockRange,
+        error: RpcError,
+        *,
+        divides_unknown: bool,
+        patience: int,
     ) -> list[Log]:
         """Return the logs of a refused range from smaller ranges, or raise the refusal."""
-        patience = manner.patience - isinstance(error, RpcTimeoutError)
+        patience -= isinstance(error, RpcTimeoutError)
         is_unknown = error.kind is ErrorKind.UNKNOWN
-        if error.kind not in DIVISIBLE or (is_unknown and not manner.divides_unknown):
+        if error.kind not in DIVISIBLE or (is_unknown and not divides_unknown):
             raise error
         if patience <= 0:
             if len(blocks) > 1:
@@ -93,7 +104,9 @@ class LogQuery:
             return self._of_block(endpoint, blocks, error)
         WINDOW_SPLITS.labels(error.kind).inc()
         size = endpoint.limits.sizer.refused(blocks, error)
-        return self._in_parts(endpoint, blocks, size, replace(manner, patience=patience))
+        return self._in_parts(
+            endpoint, blocks, size, divides_unknown=divides_unknown, patience=patience
+        )
 
     def pinned(
         self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_to_come: bool = True
@@ -191,10 +204,21 @@ class LogQuery:
         return limits.admits
 
     def _in_parts(
-        self, endpoint: Endpoint, blocks: BlockRange, size: int, manner: QueryOptions
+        self,
+        endpoint: Endpoint,
+        blocks: BlockRange,
+        size: int,
+        *,
+        divides_unknown: bool,
+        patience: int,
     ) -> list[Log]:
-        parts = (self.logs(endpoint, part, manner) for part in blocks.chunks(size))
-        return [log for part in parts for log in part]
+        return [
+            log
+            for part in blocks.chunks(size)
+            for log in self.logs(
+                endpoint, part, divides_unknown=divides_unknown, patience=patience
+            )
+        ]
 
     def _asked(
         self, endpoint: Endpoint, blocks: BlockRange, wanted: Filter | None = None

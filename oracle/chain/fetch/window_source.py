@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow, WindowFetcher, WindowRequest
 from oracle.chain.fetch.limit_memory import LimitMemory
-from oracle.chain.fetch.log_query import LogQuery, QueryOptions
+from oracle.chain.fetch.log_query import LogQuery
 from oracle.chain.log_filter import Filter
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.verification.bloom_check import Blooms
@@ -221,7 +221,7 @@ class WindowSource:
         self._memory.recall()
         blocks = order.blocks
         is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
-        order = replace(order, manner=QueryOptions(divides_unknown=is_alone))
+        order = replace(order, divides_unknown=is_alone)
         for _ in range(_ROUNDS - 1):
             attempt, demotions = _Round(self._fetcher, self._endpoints, order), self._demotions
             try:
@@ -231,9 +231,9 @@ class WindowSource:
                 raise error if only or avoid else _waits_for(error, blocks.first) from None
             except RpcError as error:
                 self._refute_unproven(attempt)
-                if attempt.is_unknown and not order.manner.divides_unknown:
+                if attempt.is_unknown and not order.divides_unknown:
                     # Nobody understood the question: less of it may be easier.
-                    order = replace(order, manner=QueryOptions())
+                    order = replace(order, divides_unknown=True)
                 elif demotions == self._demotions:
                     refused = None if only or avoid else self._lowest_refusal(attempt)
                     if refused is None:

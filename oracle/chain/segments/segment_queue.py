@@ -32,8 +32,8 @@ def is_continued(window: BlockWindow, following: BlockWindow) -> bool:
     is_next = following.range.first == window.range.last + 1
     is_alike = (following.level, following.endpoint) == (window.level, window.endpoint)
     is_linked = following.first_parent == window.last.hash
-    are_read = window.said is not None and following.said is not None
-    return is_next and is_alike and is_linked and are_read
+    are_decoded = window.decoded is not None and following.decoded is not None
+    return is_next and is_alike and is_linked and are_decoded
 
 
 def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
@@ -51,7 +51,7 @@ def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
         first.level,
         first.endpoint,
         tuple(chain.from_iterable(one.proven for one in windows)),
-        _merge_decoded([one.said for one in windows if one.said is not None]),
+        _merge_decoded([one.decoded for one in windows if one.decoded is not None]),
     )
 
 

@@ -16,8 +16,7 @@ from oracle.chain.verification.window_check import (
     Contradiction,
     ContradictionError,
     OmissionError,
-    VerifiedRange,
-    WindowCheck,
+    VerifiedWindow,
 )
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Log
@@ -49,19 +48,19 @@ class Blooms:
             return self.calibration.is_refuted(HeaderFeature.BLOOM)
         return one.bloom is None or self._may_log(one.bloom)
 
-    def sift(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
+    def sift(self, window: VerifiedWindow) -> None:
         """Raise the blocks whose blooms agree with what was found.
 
         Raises:
             ContradictionError: a bloom knows nothing of a log.
             OmissionError: another endpoint has logs that this one left out.
         """
-        for one in window_check.blocks:
-            bits, logs = one.bloom, reached.logs.get(one.block.number, ())
+        for one in window.blocks:
+            bits, logs = one.bloom, window.logs.get(one.block.number, ())
             if bits is None:
                 continue
             if not may_hold_all(bits, logs):
-                if reached.is_proven(one.block.number) and is_hashed_right(one):
+                if window.is_proven(one.block.number) and is_hashed_right(one):
                     # The receipts make the root of a header that hashes right: a proof.
                     self.calibration.demote(
                         HeaderFeature.BLOOM, f"block {one.block.hash} has logs beside it"
@@ -71,22 +70,22 @@ class Blooms:
                     words = "its bloom does not know a log that was given"
                     said = " ".join(f"{log.index} {log.address} {log.topics}" for log in logs)
                     raise ContradictionError(
-                        window_check.name, Contradiction(HeaderFeature.BLOOM, one, words, said)
+                        window.name, Contradiction(HeaderFeature.BLOOM, one, words, said)
                     )
-        for one in window_check.blocks:
-            self._raise(window_check, one, reached)
+        for one in window.blocks:
+            self._raise(window, one)
 
-    def _raise(self, window_check: WindowCheck, one: FullHeader, reached: VerifiedRange) -> None:
+    def _raise(self, window: VerifiedWindow, one: FullHeader) -> None:
         number, bits = one.block.number, one.bloom
-        if bits is None or reached.is_proven(number) or not window_check.is_whole:
+        if bits is None or window.is_proven(number) or not window.is_whole:
             return
-        if number not in reached.logs and self._may_log(bits):
-            other = self.elsewhere(window_check.name, one)
+        if number not in window.logs and self._may_log(bits):
+            other = self.elsewhere(window.name, one)
             if other is None:
                 return
             if other:
-                raise OmissionError(window_check.name, one, len(other))
-        reached.levels[number] = Level.BLOOMED
+                raise OmissionError(window.name, one, len(other))
+        window.levels[number] = Level.BLOOMED
 
     def _may_log(self, bits: int) -> bool:
         return may_log(bits, self._addresses, self._topics)

@@ -18,8 +18,7 @@ from oracle.chain.verification.transaction_check import root_of_sent
 from oracle.chain.verification.window_check import (
     Contradiction,
     ContradictionError,
-    VerifiedRange,
-    WindowCheck,
+    VerifiedWindow,
     note_missing,
 )
 from oracle.domain.blocks import BlockRange
@@ -112,116 +111,107 @@ class WindowVerifier:
             needed += [HeaderFeature.TRANSACTIONS] if self.sampler.reads_whole else []
         return tuple(feature for feature in needed if self.calibration.is_refuted(feature))
 
-    def verify(self, window_check: WindowCheck) -> VerifiedRange:
-        """Prove what can be proven.
+    def verify(self, window: VerifiedWindow) -> None:
+        """Prove what can be proven, and write into the window what was.
 
         Raises:
             ContradictionError: the endpoint contradicts a header.
             RpcError: it left logs out that another one has, or does not give what is needed.
         """
-        base = Level.PINNED if window_check.pinned else Level.SEAMED
-        reached = VerifiedRange.start(window_check.blocks, window_check.logs or (), base)
-        if window_check.top >= Level.BLOOMED:
-            self._check_headers(window_check)
-        if window_check.top >= Level.PROVEN:
-            self._learn(window_check, reached)
-            self._prove(window_check, reached)
-        if window_check.top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
-            self.blooms.sift(window_check, reached)
-        if window_check.logs is None and len(reached.proven) < len(window_check.blocks):
+        if window.top >= Level.BLOOMED:
+            self._check_headers(window)
+        if window.top >= Level.PROVEN:
+            self._learn(window)
+            self._prove(window)
+        if window.top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
+            self.blooms.sift(window)
+        if window.given is None and len(window.proven) < len(window.blocks):
             words = "its receipts were to tell all logs, and do not"
-            raise RpcError(window_check.name, ErrorKind.INVALID, words)
-        if window_check.calls is not None:
-            self._count_calls(window_check, reached)
-        return reached
+            raise RpcError(window.name, ErrorKind.INVALID, words)
+        if window.calls is not None:
+            self._count_calls(window)
 
     # --- headers ---
 
-    def _check_headers(self, window_check: WindowCheck) -> None:
+    def _check_headers(self, window: VerifiedWindow) -> None:
         if not self.calibration.has(HeaderFeature.HEADER):
             return
-        for one in window_check.blocks:
+        for one in window.blocks:
             made = hash_of(one)
             if made != one.block.hash:
                 words = "its header has another hash"
-                self._contradict(
-                    window_check, Contradiction(HeaderFeature.HEADER, one, words, made)
-                )
+                self._contradict(window, Contradiction(HeaderFeature.HEADER, one, words, made))
 
-    def _learn(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
+    def _learn(self, window: VerifiedWindow) -> None:
         """Take samples where they are wanted; blocks with our logs are good ones."""
         if self.calibration.is_any_open(self.sampler.features):
-            chosen = [one for one in window_check.blocks if one.block.number in reached.logs]
-            self.sampler.learn(window_check.endpoint, chosen)
+            chosen = [one for one in window.blocks if one.block.number in window.logs]
+            self.sampler.learn(window.endpoint, chosen)
 
     # --- receipts ---
 
-    def _see_held(self, window_check: WindowCheck) -> None:
+    def _see_held(self, window: VerifiedWindow) -> None:
         """Where receipts prove nothing, see at least that the endpoint still has them.
 
         Raises:
             RpcError: it has forgotten what is in a block, which is not to be taken for empty.
         """
-        held = [one for one in window_check.blocks if one.block.number in window_check.must][:1]
+        held = [one for one in window.blocks if one.block.number in window.must][:1]
         try:
-            list(receipts(window_check.endpoint, held))
+            list(receipts(window.endpoint, held))
         except RpcError as error:
             if error.kind in {ErrorKind.NOT_THERE, ErrorKind.PRUNED}:
                 raise
 
-    def _prove(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
+    def _prove(self, window: VerifiedWindow) -> None:
         if not self.calibration.has(HeaderFeature.RECEIPTS):
-            self._see_held(window_check)
+            self._see_held(window)
             return
         chosen = []
-        calls: Mapping[int, object] = window_check.calls or {}
-        for one in window_check.blocks:
+        calls: Mapping[int, object] = window.calls or {}
+        for one in window.blocks:
             number = one.block.number
-            has_some = number in reached.logs or number in calls
+            has_some = number in window.logs or number in calls
             if one.is_without_transactions and not has_some:
-                reached.levels[number] = Level.PROVEN
+                window.levels[number] = Level.PROVEN
             elif (
                 has_some
-                or window_check.logs is None
-                or number in window_check.must
+                or window.given is None
+                or number in window.must
                 or self.blooms.may_hide(one)
             ):
                 chosen.append(one)
-        for one, given in receipts(window_check.endpoint, chosen):
+        for one, given in receipts(window.endpoint, chosen):
             made = root_of(given)
             if made != one.receipts_root and self._is_refuted_by(one, HeaderFeature.RECEIPTS):
                 return
             if made != one.receipts_root:
                 words = "its receipts do not make the root of its header"
-                self._contradict(
-                    window_check, Contradiction(HeaderFeature.RECEIPTS, one, words, made)
-                )
+                self._contradict(window, Contradiction(HeaderFeature.RECEIPTS, one, words, made))
                 continue
-            self._take(window_check, one, given, reached)
+            self._take(window, one, given)
 
-    def _take(
-        self, window_check: WindowCheck, one: FullHeader, given: Receipts, reached: VerifiedRange
-    ) -> None:
+    def _take(self, window: VerifiedWindow, one: FullHeader, given: Receipts) -> None:
         """Take logs, and whether calls succeeded, from receipts that are the block's own."""
         number = one.block.number
-        said = reached.logs.get(number, [])
-        calls = (window_check.calls or {}).get(number, ())
+        said = window.logs.get(number, [])
+        calls = (window.calls or {}).get(number, ())
         ours = {
             tx for tx, receipt in enumerate(given) if any(map(self.wanted.matches, receipt.logs))
         }
-        _see_names(window_check.name, one, given, ours.union(call.tx for call in calls))
+        _see_names(window.name, one, given, ours.union(call.tx for call in calls))
         if not are_all(said, given, self.wanted):
-            true = self._logs_in(window_check.name, one, given)
-            if window_check.logs is None:
-                reached.logs[number] = true
+            true = self._logs_in(window.name, one, given)
+            if window.given is None:
+                window.logs[number] = true
             elif said != true:
-                note_missing(window_check.name, sum(log not in said for log in true))
-                self.accuse(window_check.endpoint, "logs")
-                reached.repair(number, true)
+                note_missing(window.name, sum(log not in said for log in true))
+                self.accuse(window.endpoint, "logs")
+                window.repair(number, true)
         for call in calls:
             call.succeeded = given[call.tx].succeeded
-        reached.settled.add(number)
-        reached.levels[number] = Level.PROVEN
+        window.settled.add(number)
+        window.levels[number] = Level.PROVEN
 
     def _logs_in(self, endpoint: str, one: FullHeader, given: Receipts) -> list[Log]:
         """Take the logs from the receipts; that they name their block too is not proven by it."""
@@ -239,23 +229,23 @@ class WindowVerifier:
 
     # --- calls ---
 
-    def _count_calls(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
+    def _count_calls(self, window: VerifiedWindow) -> None:
         """Let no block count as proven whose transactions were not; see `callers`."""
         is_provable = (
-            self.calibration.has(HeaderFeature.TRANSACTIONS) and window_check.top >= Level.PROVEN
+            self.calibration.has(HeaderFeature.TRANSACTIONS) and window.top >= Level.PROVEN
         )
-        for one in window_check.blocks:
+        for one in window.blocks:
             if one.is_without_transactions:
                 continue
             if not is_provable or self._is_refuted_by(one, HeaderFeature.TRANSACTIONS):
-                reached.lower(one.block.number, Level.BLOOMED)
+                window.lower(one.block.number, Level.BLOOMED)
             elif (made := root_of_sent(one)) != one.transactions_root:
                 # No bloom knows of calls: a block without any is as suspicious as one with some.
                 words = "its transactions do not make the root of its header"
                 self._contradict(
-                    window_check, Contradiction(HeaderFeature.TRANSACTIONS, one, words, made)
+                    window, Contradiction(HeaderFeature.TRANSACTIONS, one, words, made)
                 )
-                reached.lower(one.block.number, Level.BLOOMED)
+                window.lower(one.block.number, Level.BLOOMED)
 
     def _is_refuted_by(self, one: FullHeader, feature: HeaderFeature) -> bool:
         """Refute a root where the block's own header proves that there is none."""
@@ -264,10 +254,10 @@ class WindowVerifier:
         self.calibration.demote(feature, f"the header of block {one.block.hash} has no root")
         return True
 
-    def _contradict(self, window_check: WindowCheck, what: Contradiction) -> None:
+    def _contradict(self, window: VerifiedWindow, what: Contradiction) -> None:
         """Refuse the window, unless an operator takes the block as it is given."""
         if not self.calibration.is_accepted(what.feature, what.block.block.hash):
-            raise ContradictionError(window_check.name, what)
+            raise ContradictionError(window.name, what)
 
 
 def _see_names(endpoint: str, one: FullHeader, given: Receipts, places: Iterable[int]) -> None:

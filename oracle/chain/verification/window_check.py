@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
+from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -53,52 +54,46 @@ def note_missing(endpoint: str, missing: int) -> None:
     VERIFY_FAILURES.labels("logs", endpoint).inc()
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCheck:
-    """What to climb with: one endpoint's blocks and the logs that it gave for them.
+@dataclass(slots=True)
+class VerifiedWindow:
+    """One endpoint's answer for a range of blocks, and how far each block of it is proven.
 
-    `blocks` are those whose headers are known. `pinned`: the logs were asked for by these very
-    hashes. `is_whole`: they are all there are, each the parent of the next. `must`: blocks to be
-    proven in any case, not only where there is something to prove. `calls` are the watched calls
-    by block, None where none are watched; whether they succeeded is not known yet. `logs` None:
-    nobody asked for them, since every block's receipts are read anyway.
+    `blocks` are those whose headers are known, in order; where the window `is_whole` they are all
+    there are, each the parent of the next. `given` are the logs of the endpoint, None where the
+    receipts of every block are read instead; `pinned`: they were asked for by the blocks' hashes.
+    `must` are blocks to be proven in any case, not only where there is something to prove.
+    `calls` are the watched calls by block, None where none are watched; whether they succeeded is
+    not known before the receipts are. `logs` and `levels` are those of single blocks, as proven.
     """
 
     endpoint: Endpoint
+    range: BlockRange
     blocks: Sequence[FullHeader]
-    logs: Sequence[Log] | None
+    given: list[Log] | None
     top: Level
-    pinned: bool = False
-    is_whole: bool = False
+    pinned: bool
+    is_whole: bool
     must: Collection[int] = ()
     calls: Mapping[int, Sequence[Call]] | None = None
-
-    @property
-    def name(self) -> str:
-        """The shown name of the endpoint."""
-        return self.endpoint.name
-
-
-@dataclass(slots=True)
-class VerifiedRange:
-    """How far the blocks have come whose headers are known, and the logs as they turned out."""
-
-    logs: dict[int, list[Log]]
-    levels: dict[int, Level]
+    logs: dict[int, list[Log]] = field(init=False)
+    levels: dict[int, Level] = field(init=False)
     # Whether the endpoint gave other logs than these.
     repaired: bool = False
     # The blocks of which the receipts proved which calls succeeded.
     settled: set[int] = field(default_factory=set)
 
-    @classmethod
-    def start(
-        cls, blocks: Iterable[FullHeader], logs: Iterable[Log], base: Level
-    ) -> "VerifiedRange":
-        """Return where every window check begins."""
+    def __post_init__(self) -> None:
         by_block: dict[int, list[Log]] = defaultdict(list)
-        for log in logs:
+        for log in self.given or ():
             by_block[log.block].append(log)
-        return cls(dict(by_block), {one.block.number: base for one in blocks})
+        self.logs = dict(by_block)
+        level = Level.PINNED if self.pinned else Level.SEAMED
+        self.levels = {header.block.number: level for header in self.blocks}
+
+    @property
+    def name(self) -> str:
+        """The shown name of the endpoint."""
+        return self.endpoint.name
 
     @property
     def level(self) -> Level:

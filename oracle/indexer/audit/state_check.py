@@ -17,7 +17,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.feeds.feed_events import with_feed
-from oracle.indexer.folder import BlockSpan, Folder
+from oracle.indexer.folder import Folder
 from oracle.indexer.stored_events import chunks
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.projections import ProjectionRow
@@ -88,7 +88,7 @@ def folded_state(
                     decoded = reader.read(logs, calls)
                     fresh.dead_letters.append(decoded.dead)
                     decoded = with_feed(uow, reader, decoded, blocks)
-                    fold.fold(fresh, BlockSpan(blocks.last, decoded, final))
+                    fold.fold(fresh, decoded, final=final)
                     logs_folded += len(logs)
                     progress(blocks.last, cursor.number)
                 fresh.undo.prune_to(min(final, cursor.number))

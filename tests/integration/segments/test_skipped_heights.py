@@ -19,7 +19,7 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.gaps import gaps as gaps_of
 from oracle.indexer.audit.reverify import ReverifyRequest, verify
 from oracle.indexer.backfill import backfill
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from tests.support.examples import examples

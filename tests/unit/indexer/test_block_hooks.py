@@ -10,8 +10,8 @@ from oracle.daemon.records import Records, configured_rules
 from oracle.dispatch.assigner import DrawHook
 from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.indexer.block_hooks import BlockHook, HookNote
+from oracle.indexer.commit import WindowCommitted
 from oracle.indexer.folder import Folder
-from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.reorg import rewind_to
 from oracle.kickouts.kickout_hook import KickoutHook

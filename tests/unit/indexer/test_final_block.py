@@ -6,8 +6,8 @@ from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.commit import FetchedWindow, check_final
-from tests.support.scripted import ScriptedChain, ScriptedReader
+from oracle.indexer.commit import check_final, final_in_window
+from tests.support.scripted import ScriptedChain
 from tests.support.txmgr.follower import Follower
 from tests.support.txmgr.stores import NewStore
 
@@ -21,9 +21,8 @@ def test_a_final_block_above_the_window_is_not_taken_down():
     window = chain.window(BlockRange(1, 10), with_headers=False)
     heads = chain.heads()
     elsewhere = Heads(heads.latest, heads.safe, heads.final._replace(hash=FOREIGN))
-    arrival = FetchedWindow(window, ScriptedReader().read([], []), elsewhere, None)
 
-    assert arrival.newer_final == window.last
+    assert final_in_window(window, elsewhere, None) == window.last
 
 
 def test_a_final_block_that_our_chain_skips_is_of_a_fork_that_we_do_not_follow(

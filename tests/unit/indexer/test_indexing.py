@@ -8,7 +8,8 @@ from oracle.domain.events.network_events import NodeJoined, NodePaused
 from oracle.domain.ids import Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.loop import IngestState, WindowCommitted
+from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.traffic import AT, TIME, Traffic, address

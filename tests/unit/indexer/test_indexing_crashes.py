@@ -1,6 +1,7 @@
 """A process that dies anywhere leaves either nothing of a step or all of it."""
 
-from oracle.indexer.loop import WindowCommitted, index_next
+from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.loop import index_next
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store.database import Store
 from tests.support.traffic import Traffic

@@ -15,7 +15,7 @@ from oracle.domain.reports.lanes import lane_in
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.folder import BlockSpan, Folder
+from oracle.indexer.folder import Folder
 from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_eligibility import KickoutRules, due_intervals, evidence_at, looks_at
 from oracle.queries.explain import EventArchive, explain
@@ -99,8 +99,7 @@ def low() -> History:
 def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
-    span = BlockSpan(last, Decoded(history.events, []), last)
-    Folder(rules, Unread()).fold(uow, span)
+    Folder(rules, Unread()).fold(uow, Decoded(history.events, []), final=last)
     as_of = block(last, history.time + later)
     uow.cursor.move_to(as_of, as_of, 0)
     return as_of

@@ -19,7 +19,7 @@ from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 from oracle.indexer.block_hooks import HookNote
 from oracle.indexer.folded_state import FoldedState
-from oracle.indexer.folder import BlockSpan, Folder
+from oracle.indexer.folder import Folder
 from oracle.reporting.recompute import report_of
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
@@ -56,12 +56,13 @@ def drawn_up(
     for stop in stops:
         said = [event for event in events if before < event.at.block <= stop.number]
         taken = [event for event in played.rounds if event.at.block > before]
-        span = BlockSpan(stop.number, Decoded(said, taken), -1, [stop])
         with store.transaction() as uow:
             folder.fold(
                 uow,
-                span,
-                lambda uow, rounds, as_of: played.reports.append(
+                Decoded(said, taken),
+                final=-1,
+                stops=[stop],
+                at_stop=lambda uow, rounds, as_of: played.reports.append(
                     reporter.draw_up(uow, rounds, as_of)
                 ),
             )

@@ -12,7 +12,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import node
 from tests.support.ingest.a_chain import AChain

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.reorgs.test_handoff import outcome
 from tests.support.cli.daemon import daemon

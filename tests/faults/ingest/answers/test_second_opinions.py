@@ -10,7 +10,7 @@ from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from devnet.fakechain.requests import FakeRequest
 from oracle.chain.verification.verification_policy import LEAST
 from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.endpoints.test_new_heads import until

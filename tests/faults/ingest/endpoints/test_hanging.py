@@ -15,7 +15,7 @@ from oracle.chain.probe_schedule import Prober
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.maintenance_jobs import BACKGROUND_SECONDS, MaintenanceJobs
 from oracle.daemon.scheduler import JobLiveness
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain

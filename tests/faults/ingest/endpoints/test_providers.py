@@ -8,7 +8,7 @@ from devnet.fakechain.provider import Tag
 from devnet.fakechain.requests import FakeRpcError, Http
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain

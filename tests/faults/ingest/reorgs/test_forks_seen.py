@@ -5,7 +5,7 @@ import pytest
 from devnet.fakechain.faults.block_faults import cached
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.telemetry import indexer_metrics, metrics
 from tests.faults.ingest.conftest import OpenIndexer

@@ -3,7 +3,8 @@
 from devnet.fakechain.faults.message_faults import limited_range
 from devnet.fakechain.faults.transport_faults import then
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.indexer.loop import Done, WindowCommitted
+from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.loop import Done
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from oracle.errors import TransientError
-from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.commit import WindowCommitted
 from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain

@@ -17,8 +17,8 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.dead_letters import open_letters, retry
 from oracle.indexer.audit.gaps import gaps
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
+from oracle.indexer.commit import WindowCommitted
 from oracle.indexer.folder import Folder
-from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.faults.ingest.conftest import OpenIndexer

@@ -43,8 +43,8 @@ WINDOW = BlockWindow(
 
 
 def segment() -> Segment:
-    assert WINDOW.said is not None
-    return segment_of(ORDER, WINDOW, WINDOW.said, Observed(4, (), {}, 30, 0.5))
+    assert WINDOW.decoded is not None
+    return segment_of(ORDER, WINDOW, WINDOW.decoded, Observed(4, (), {}, 30, 0.5))
 
 
 def test_a_segment_is_the_window_that_it_was_made_of():
@@ -92,8 +92,8 @@ def test_the_answer_to_another_order_is_none(order: SegmentOrder):
 )
 def test_rows_that_no_endpoint_could_give_are_refused(logs: list[Log]):
     window = replace(WINDOW, logs=logs)
-    assert window.said is not None
-    packed = pack(segment_of(ORDER, window, window.said, Observed()))
+    assert window.decoded is not None
+    packed = pack(segment_of(ORDER, window, window.decoded, Observed()))
 
     with pytest.raises(SegmentError):
         unpack(packed, ORDER)
