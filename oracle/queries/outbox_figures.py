@@ -8,6 +8,7 @@ See docs/explanation/daemon.md#metrics.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import structlog
 
@@ -32,18 +33,11 @@ from oracle.kickouts.kickout_context import AGAINST, CANCEL_KICK
 from oracle.reporting.push_retries import MOST_TRIES, GivenUp, given_up
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.outbox_stats import Ended
 from oracle.store.outbox.records import NOOP, Account
 from oracle.telemetry.outbox_metrics import (
-    BLOCKS,
-    BUMPS,
-    SECONDS,
     AccountFigures,
-    BucketCounts,
     ContractFigures,
     OutboxFigures,
-    ReportFigures,
-    Totals,
 )
 from oracle.txmgr.budget import runway, show
 from oracle.txmgr.client.receipts import nonce_at
@@ -57,14 +51,13 @@ CALL_KINDS = (
     NOOP,
 )
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")
-_NO_OUTCOME = {(kind, outcome): 0 for kind in CALL_KINDS for outcome in _OUTCOMES}
 
 
 @dataclass(slots=True)
 class OutboxRecount:
     """Remembers how far the nonces of each account are counted for good."""
 
-    _final: Totals = field(default_factory=Totals)
+    _final: OutboxFigures = field(default_factory=OutboxFigures)
     _counted_below: dict[Account, int] = field(default_factory=dict)
     # Statements that were given up, and the log has said so.
     _told: frozenset[Hash] = frozenset()
@@ -75,26 +68,24 @@ class OutboxRecount:
             accounts = uow.outbox.counts.accounts()
             for account, (_, waiting) in accounts.items():
                 first = self._counted_below.get(account, 0)
-                for ended in uow.outbox.counts.ended(account, first, waiting):
-                    _add(self._final, ended)
+                uow.outbox.counts.add_ended(self._final, account, first, waiting)
                 self._counted_below[account] = max(first, waiting)
-            totals = _copy(self._final)
+            figures = self._final.copy_counters()
             for account, (next_nonce, waiting) in accounts.items():
-                for ended in uow.outbox.counts.ended(account, waiting, next_nonce):
-                    _add(totals, ended)
+                uow.outbox.counts.add_ended(figures, account, waiting, next_nonce)
             superseded = uow.outbox.counts.superseded()
-            totals.outcomes.update({(kind, "superseded"): n for kind, n in superseded.items()})
+            figures.outcomes.update({(kind, "superseded"): n for kind, n in superseded.items()})
+            for kind, outcome in product(CALL_KINDS, _OUTCOMES):
+                figures.outcomes.setdefault((kind, outcome), 0)
             oldest = uow.outbox.counts.oldest()
+            figures.ages = {each: max(0, now - since) for each, since in oldest.items()}
+            figures.attempts = uow.outbox.counts.attempts()
+            figures.kickouts = _kickouts(uow.rounds.kicks())
+            _add_report(figures, uow)
             hopeless = given_up(uow)
             self._tell(hopeless)
-            return OutboxFigures(
-                totals,
-                ages={each: max(0, now - since) for each, since in oldest.items()},
-                attempts=uow.outbox.counts.attempts(),
-                kickouts=_kickouts(uow.rounds.kicks()),
-                report=_report(uow),
-                given_up=len(hopeless),
-            )
+            figures.given_up = len(hopeless)
+            return figures
 
     def _tell(self, hopeless: list[GivenUp]) -> None:
         for one in hopeless:
@@ -174,10 +165,11 @@ def _kickouts(kicks: list[Kick]) -> dict[str, int]:
     return {state.value: counted[state.value] for state in KickState}
 
 
-def _report(uow: UnitOfWork) -> ReportFigures | None:
+def _add_report(figures: OutboxFigures, uow: UnitOfWork) -> None:
+    """Add how many words the newest report has, and how far it is from what the chain holds."""
     newest = uow.reports.latest(1)
     if not newest:
-        return None
+        return
     words = decode_records(newest[0].report.records)
     rounds = uow.rounds.load() if words else Rounds()
     apart = [
@@ -185,43 +177,9 @@ def _report(uow: UnitOfWork) -> ReportFigures | None:
         for index, word in words
         for wanted, held in zip(lanes_of(word), lanes_of(_held(rounds, index)), strict=True)
     ]
-    return ReportFigures(len(words), max(apart, default=0))
+    figures.report_words, figures.report_deviation = len(words), max(apart, default=0)
 
 
 def _held(rounds: Rounds, index: int) -> int:
     word = rounds.words.get(index)
     return 0 if word is None else word.value
-
-
-def _add(totals: Totals, ended: Ended) -> None:
-    kind = ended.kind
-    totals.outcomes[kind, ended.outcome] += 1
-    totals.gas[kind] += ended.gas_used
-    totals.wei[kind] += ended.cost_wei
-    if ended.outcome == "foreign" or ended.mined_at is None:
-        return
-    _spread(totals.to_mined, kind, SECONDS).add(ended.mined_at - ended.opened_at)
-    if ended.finalised_at is not None:
-        _spread(totals.to_final, kind, SECONDS).add(ended.finalised_at - ended.opened_at)
-    if ended.block_number is not None and ended.opened_block:
-        _spread(totals.blocks, kind, BLOCKS).add(ended.block_number - ended.opened_block)
-    _spread(totals.bumps, kind, BUMPS).add(ended.bumps)
-
-
-def _spread(
-    spreads: dict[str, BucketCounts], kind: str, bounds: tuple[float, ...]
-) -> BucketCounts:
-    return spreads.setdefault(kind, BucketCounts(bounds))
-
-
-def _copy(totals: Totals) -> Totals:
-    copied = Totals(Counter(_NO_OUTCOME), Counter(totals.gas), Counter(totals.wei))
-    copied.outcomes.update(totals.outcomes)
-    for mine, its in (
-        (copied.to_mined, totals.to_mined),
-        (copied.to_final, totals.to_final),
-        (copied.blocks, totals.blocks),
-        (copied.bumps, totals.bumps),
-    ):
-        mine.update({kind: spread.copy() for kind, spread in its.items()})
-    return copied

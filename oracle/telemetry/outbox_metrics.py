@@ -62,22 +62,6 @@ class BucketCounts:
             yield ("+Inf" if bound == float("inf") else str(bound)), seen
 
 
-@dataclass(slots=True)
-class Totals:
-    """Everything that is over, since the database was made; by kind of call.
-
-    `outcomes` by (kind, `success` | `reverted` | `superseded` | `foreign`); amounts in wei.
-    """
-
-    outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
-    gas: Tally[str] = field(default_factory=Tally)
-    wei: Tally[str] = field(default_factory=Tally)
-    to_mined: dict[str, BucketCounts] = field(default_factory=dict)
-    to_final: dict[str, BucketCounts] = field(default_factory=dict)
-    blocks: dict[str, BucketCounts] = field(default_factory=dict)
-    bumps: dict[str, BucketCounts] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class AccountFigures:
     """One of our accounts; what an endpoint tells is None while it is not known.
@@ -119,31 +103,70 @@ class ContractFigures:
     pushed_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFigures:
-    """The newest report that was cut, beside what the contract holds; lanes in 0.0001."""
-
-    words: int
-    deviation: int
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutboxFigures:
-    """One look at the outbox. `ages` in seconds by (kind, state); `attempts` by (kind, reason).
+    """What `/metrics` shows of the outbox, by the labels of the metrics.
 
-    `accounts` by role (`transmitter`, `dispatcher`); `kickouts` by how they ended on chain.
-    `given_up`: statements that could land and are not tried any more.
+    Of nonces that are over, since the database was made: `outcomes` by (kind, `success` |
+    `reverted` | `superseded` | `foreign`), and by kind of call the gas, the fees in wei and the
+    spreads of seconds, blocks and bumps. `ages` are seconds by (kind, state), `attempts` count by
+    (kind, reason), `kickouts` by how they ended on chain. `accounts` by role (`transmitter`,
+    `dispatcher`). `report_words` and `report_deviation` (in 0.0001 of QoS) are those of the
+    newest report that was cut. `given_up`: statements that could land and are not tried any more.
     """
 
-    totals: Totals
+    outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
+    gas: Tally[str] = field(default_factory=Tally)
+    wei: Tally[str] = field(default_factory=Tally)
+    to_mined: dict[str, BucketCounts] = field(default_factory=dict)
+    to_final: dict[str, BucketCounts] = field(default_factory=dict)
+    blocks: dict[str, BucketCounts] = field(default_factory=dict)
+    bumps: dict[str, BucketCounts] = field(default_factory=dict)
     ages: Mapping[tuple[str, str], float] = field(default_factory=dict)
     attempts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     accounts: Mapping[str, AccountFigures] = field(default_factory=dict)
     kickouts: Mapping[str, int] = field(default_factory=dict)
     contract: ContractFigures | None = None
-    report: ReportFigures | None = None
+    report_words: int | None = None
+    report_deviation: int | None = None
     heartbeat_seconds: int | None = None
     given_up: int = 0
+
+    def add_nonce(self, kind: str, outcome: str, *, gas_used: int, cost_wei: int) -> None:
+        """Count a nonce that is over; `cost_wei` is its gas and a rollup's fee for its data."""
+        self.outcomes[kind, outcome] += 1
+        self.gas[kind] += gas_used
+        self.wei[kind] += cost_wei
+
+    def add_mined(
+        self, kind: str, *, seconds: int, final_seconds: int | None, blocks: int | None, bumps: int
+    ) -> None:
+        """Count how long a nonce of ours took from its opening; `bumps` follow its first attempt.
+
+        `final_seconds` or `blocks` are None where the rows do not tell them.
+        """
+        self.to_mined.setdefault(kind, BucketCounts(SECONDS)).add(seconds)
+        if final_seconds is not None:
+            self.to_final.setdefault(kind, BucketCounts(SECONDS)).add(final_seconds)
+        if blocks is not None:
+            self.blocks.setdefault(kind, BucketCounts(BLOCKS)).add(blocks)
+        self.bumps.setdefault(kind, BucketCounts(BUMPS)).add(bumps)
+
+    def copy_counters(self) -> "OutboxFigures":
+        """Return figures that have counted the same nonces, and show nothing else yet."""
+        return OutboxFigures(
+            outcomes=Tally(self.outcomes),
+            gas=Tally(self.gas),
+            wei=Tally(self.wei),
+            to_mined=_copy_spreads(self.to_mined),
+            to_final=_copy_spreads(self.to_final),
+            blocks=_copy_spreads(self.blocks),
+            bumps=_copy_spreads(self.bumps),
+        )
+
+
+def _copy_spreads(spreads: Mapping[str, BucketCounts]) -> dict[str, BucketCounts]:
+    return {kind: spread.copy() for kind, spread in spreads.items()}
 
 
 class _Figures(Collector):
@@ -152,68 +175,68 @@ class _Figures(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        told = self.figures
-        if told is None:
+        figures = self.figures
+        if figures is None:
             return
-        yield from _of_totals(told.totals)
+        yield from _of_nonces(figures)
         yield _gauges(
             "oracle_txmgr_intent_age_seconds",
             "How long the longest-waiting call is in this state.",
             ("kind", "state"),
-            told.ages,
+            figures.ages,
         )
         yield _counters(
             "oracle_txmgr_attempts",
             "Transactions signed, by why: first, bump, replacement, noop.",
             ("kind", "reason"),
-            told.attempts,
+            figures.attempts,
         )
         yield _gauges(
             "oracle_kickout_calls",
             "Kickouts on chain, by what became of them: live, vetoed, cancelled, outdated,"
             " executed, refused (by the network), readmitted.",
             ("state",),
-            {(state,): many for state, many in told.kickouts.items()},
+            {(state,): many for state, many in figures.kickouts.items()},
         )
         yield GaugeMetricFamily(
             "oracle_quorum_statements_given_up",
             "Statements that could land and were tried as often as they may be.",
-            value=told.given_up,
+            value=figures.given_up,
         )
-        yield from _of_accounts(told.accounts)
-        if told.contract is not None:
-            yield from _of_contract(told.contract)
-        if told.report is not None:
-            yield from _of_report(told.report)
-        if told.heartbeat_seconds is not None:
+        yield from _of_accounts(figures.accounts)
+        if figures.contract is not None:
+            yield from _of_contract(figures.contract)
+        if figures.report_words is not None and figures.report_deviation is not None:
+            yield from _of_report(figures.report_words, figures.report_deviation)
+        if figures.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "oracle_report_heartbeat_seconds",
                 "oracle.heartbeat_seconds, for alerts.",
-                value=told.heartbeat_seconds,
+                value=figures.heartbeat_seconds,
             )
 
 
-def _of_totals(totals: Totals) -> Iterator[Metric]:
+def _of_nonces(figures: OutboxFigures) -> Iterator[Metric]:
     yield _counters(
         "oracle_txmgr_transactions_final",
         "Nonces that are over: success, reverted, superseded by another call of ours,"
         " foreign. Recounted from the database at every start.",
         ("kind", "outcome"),
-        totals.outcomes,
+        figures.outcomes,
     )
     for name, text, counts in (
-        ("oracle_txmgr_gas_used", "Gas of final transactions.", totals.gas),
-        ("oracle_txmgr_spend_wei", "Fees of final transactions, all in all.", totals.wei),
+        ("oracle_txmgr_gas_used", "Gas of final transactions.", figures.gas),
+        ("oracle_txmgr_spend_wei", "Fees of final transactions, all in all.", figures.wei),
     ):
         yield _counters(name, text, ("kind",), {(kind,): many for kind, many in counts.items()})
     for name, text, shown in (
-        ("oracle_txmgr_time_to_mined_seconds", "From the nonce to the receipt.", totals.to_mined),
-        ("oracle_txmgr_time_to_final_seconds", "From the nonce to its end.", totals.to_final),
-        ("oracle_txmgr_blocks_to_mined", "Blocks from the nonce to the receipt.", totals.blocks),
+        ("oracle_txmgr_time_to_mined_seconds", "From the nonce to the receipt.", figures.to_mined),
+        ("oracle_txmgr_time_to_final_seconds", "From the nonce to its end.", figures.to_final),
+        ("oracle_txmgr_blocks_to_mined", "Blocks from the nonce to the receipt.", figures.blocks),
         (
             "oracle_txmgr_bumps_per_transaction",
             "All attempts of a nonce after the first: fee bumps, replacements, no-ops.",
-            totals.bumps,
+            figures.bumps,
         ),
     ):
         family = HistogramMetricFamily(name, text, labels=["kind"])
@@ -268,12 +291,12 @@ def _of_contract(told: ContractFigures) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, text, value=value)
 
 
-def _of_report(told: ReportFigures) -> Iterator[Metric]:
-    yield GaugeMetricFamily("oracle_report_words", "Words of the newest report.", value=told.words)
+def _of_report(words: int, deviation: int) -> Iterator[Metric]:
+    yield GaugeMetricFamily("oracle_report_words", "Words of the newest report.", value=words)
     yield GaugeMetricFamily(
         "oracle_report_deviation_max",
         "Largest difference between the newest report and the chain, in 0.0001 of QoS.",
-        value=told.deviation,
+        value=deviation,
     )
 
 
@@ -296,5 +319,5 @@ REGISTRY.register(_FIGURES)
 
 
 def show(figures: OutboxFigures | None) -> None:
-    """Let `/metrics` tell this from now on; None: nothing."""
+    """Let `/metrics` show these figures from now on; None: nothing."""
     _FIGURES.figures = figures

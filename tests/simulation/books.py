@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from oracle.telemetry.outbox_metrics import BucketCounts, Totals
+from oracle.telemetry.outbox_metrics import BucketCounts, OutboxFigures
 from tests.simulation.chain import Block, hash_of
 from tests.simulation.money import Money
 from tests.simulation.statements import Statements
@@ -230,7 +230,7 @@ class Books:
         rows = self._rows.execute("SELECT reason, count(*) FROM pub_attempt GROUP BY reason")
         return dict(rows.fetchall())
 
-    def check_counters(self, living: Totals, fresh: Totals) -> None:
+    def check_counters(self, living: OutboxFigures, fresh: OutboxFigures) -> None:
         """I14, F74: counters that were kept all the time are what a recount gives."""
         along, anew = _counted(living), _counted(fresh)
         if along != anew:
@@ -253,16 +253,15 @@ class Books:
             self.faults.append(said)
 
 
-def _counted(totals: Totals) -> dict[str, object]:
-    """Every figure of the totals, by its name, as what can be compared."""
-    return {one.name: _plain(getattr(totals, one.name)) for one in fields(totals)}
+def _counted(figures: OutboxFigures) -> dict[str, object]:
+    """Every figure, by its name, as what can be compared."""
+    return {one.name: _plain(getattr(figures, one.name)) for one in fields(figures)}
 
 
-def _plain(figures: Mapping[object, object]) -> object:
-    return {
-        key: vars(figure) if isinstance(figure, BucketCounts) else figure
-        for key, figure in figures.items()
-    }
+def _plain(figure: object) -> object:
+    if isinstance(figure, Mapping):
+        return {key: _plain(value) for key, value in figure.items()}
+    return vars(figure) if isinstance(figure, BucketCounts) else figure
 
 
 _STATES = _ENDS | {"planned", "ready", "assigned", "live", "mined", "held"}

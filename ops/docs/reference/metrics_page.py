@@ -12,8 +12,6 @@ from oracle.telemetry.outbox_metrics import (
     AccountFigures,
     ContractFigures,
     OutboxFigures,
-    ReportFigures,
-    Totals,
 )
 from reference.markdown import head, table
 
@@ -50,10 +48,10 @@ def everything_shown() -> Iterator[None]:
 def _full_outbox() -> OutboxFigures:
     """Figures with nothing left out."""
     return OutboxFigures(
-        Totals(),
         accounts={"transmitter": AccountFigures(1, 0, 0, 1, 1, 1, 1.0, "funds")},
         contract=ContractFigures(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
-        report=ReportFigures(1, 1),
+        report_words=1,
+        report_deviation=1,
         heartbeat_seconds=3600,
     )
 

@@ -1,36 +1,13 @@
 """What became of everything that was sent, for `/metrics`: from rows, kept nowhere else."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 from sqlalchemy import Connection, func, select
 
 from oracle.domain.ids import Address
 from oracle.store.outbox.records import Account, NonceState
 from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_intent, pub_nonce
+from oracle.telemetry.outbox_metrics import OutboxFigures
 
 _ENDED = (NonceState.FINAL.value, NonceState.FOREIGN.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A nonce that is over, and how; times in unix seconds, amounts in wei.
-
-    `outcome`: `success`, `reverted` or `foreign`. `cost_wei`: its gas, and what a rollup took for
-    its data. `bumps`: attempts after the first.
-    """
-
-    kind: str
-    nonce: int
-    outcome: str
-    gas_used: int
-    cost_wei: int
-    opened_at: int
-    mined_at: int | None
-    finalised_at: int | None
-    opened_block: int
-    block_number: int | None
-    bumps: int
 
 
 class OutboxStats:
@@ -60,8 +37,8 @@ class OutboxStats:
         )
         return {Account(row[0], Address(row[1])): (row[2], row[3]) for row in rows}
 
-    def ended(self, account: Account, first: int, below: int) -> Iterator[Ended]:
-        """Yield the nonces from `first` to under `below` that are over, by nonce."""
+    def add_ended(self, figures: OutboxFigures, account: Account, first: int, below: int) -> None:
+        """Add the nonces from `first` to under `below` that are over to the figures."""
         attempts = (
             select(func.count())
             .where(
@@ -75,7 +52,6 @@ class OutboxStats:
         rows = self._connection.execute(
             select(
                 pub_intent.c.kind,
-                pub_nonce.c.nonce,
                 pub_nonce.c.state,
                 pub_nonce.c.receipt_status,
                 pub_nonce.c.gas_used,
@@ -99,18 +75,25 @@ class OutboxStats:
             .order_by(pub_nonce.c.nonce)
         )
         for row in rows:
+            gas_used = row.gas_used or 0
+            is_foreign = row.state == NonceState.FOREIGN.value
             outcome = "success" if row.receipt_status else "reverted"
-            yield Ended(
-                kind=row.kind,
-                nonce=row.nonce,
-                outcome="foreign" if row.state == NonceState.FOREIGN.value else outcome,
-                gas_used=row.gas_used or 0,
-                cost_wei=(row.gas_used or 0) * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0),
-                opened_at=row.opened_at,
-                mined_at=row.mined_at,
-                finalised_at=row.finalised_at,
-                opened_block=row.opened_block,
-                block_number=row.block_number,
+            figures.add_nonce(
+                row.kind,
+                "foreign" if is_foreign else outcome,
+                gas_used=gas_used,
+                cost_wei=gas_used * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0),
+            )
+            if is_foreign or row.mined_at is None:
+                continue
+            is_final, has_blocks = row.finalised_at is not None, row.block_number is not None
+            figures.add_mined(
+                row.kind,
+                seconds=row.mined_at - row.opened_at,
+                final_seconds=row.finalised_at - row.opened_at if is_final else None,
+                blocks=row.block_number - row.opened_block
+                if has_blocks and row.opened_block
+                else None,
                 bumps=max(0, row.signed - 1),
             )
 

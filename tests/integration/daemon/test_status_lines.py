@@ -23,7 +23,7 @@ from oracle.queries.status import StatusReport
 from oracle.queries.status_models import NetworkStatus
 from oracle.queries.text.status_text import situation
 from oracle.store.outbox.records import Account
-from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures, Totals
+from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures
 from tests.support.cli.local_network import local_network, write
 from tests.unit.cli.test_outbox_words import LIVE_PUSH
 
@@ -204,7 +204,7 @@ def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     assert watch.chain.contract_view().unknown == "this process has not looked at it"
     figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
-    watch.counted(OutboxFigures(Totals(), contract=replace(figures, pushed_at=4_900)))
+    watch.counted(OutboxFigures(contract=replace(figures, pushed_at=4_900)))
     assert watch.contract == PAUSED
-    watch.counted(OutboxFigures(Totals()))
+    watch.counted(OutboxFigures())
     assert watch.contract is None

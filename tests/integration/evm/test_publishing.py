@@ -284,4 +284,4 @@ def _step(office: Office) -> StepResult:
 
 
 def _paid(office: Office) -> int:
-    return OutboxRecount().count(office.store, office.context.stamp.at).totals.wei.total()
+    return OutboxRecount().count(office.store, office.context.stamp.at).wei.total()

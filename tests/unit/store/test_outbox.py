@@ -26,6 +26,7 @@ from oracle.store.outbox.records import (
     SignedCall,
     Stamp,
 )
+from oracle.telemetry.outbox_metrics import OutboxFigures
 
 ME = Account(1, Address("0x" + 40 * "1"))
 CONTRACT = Address("0x" + 40 * "c")
@@ -184,8 +185,9 @@ def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
         uow.outbox.slots.finalize(mined, NOW)
         assert named(uow.outbox, slot.intent_id).state is IntentState.FINAL
         assert uow.outbox.slots.watched(ME) == []
-        (ended,) = uow.outbox.counts.ended(ME, 0, 99)
-        assert (ended.gas_used, ended.cost_wei) == (70_000, 630_000)
+        figures = OutboxFigures()
+        uow.outbox.counts.add_ended(figures, ME, 0, 99)
+        assert (figures.gas.total(), figures.wei.total()) == (70_000, 630_000)
 
 
 def test_a_failed_call_ends_reverted_with_its_reason(store: Store):

@@ -12,7 +12,7 @@ from oracle.store.reports.hold_repository import ReportHold
 from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import REGISTRY, DispatchStatistics, IndexStatistics
-from oracle.telemetry.outbox_metrics import OutboxFigures, Totals
+from oracle.telemetry.outbox_metrics import OutboxFigures
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_what_is_counted_of_the_nodes_and_of_what_is_given_out():
 
 
 def test_what_is_on_its_way_and_given_up():
-    figures = OutboxFigures(Totals(), kickouts={"live": 2, "executed": 1}, given_up=3)
+    figures = OutboxFigures(kickouts={"live": 2, "executed": 1}, given_up=3)
     outbox_metrics.show(figures)
     assert shown("kickout_calls", state="live") == 2
     assert shown("quorum_statements_given_up") == 3

@@ -70,7 +70,7 @@ def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
 
     office.until_final()
     figures = OutboxRecount().count(office.store, office.context.stamp.at)
-    assert figures.totals.wei["push"] == gas_paid(office) + L1_FEE
+    assert figures.wei["push"] == gas_paid(office) + L1_FEE
 
 
 def test_a_day_that_data_has_used_up_is_used_up(

@@ -27,7 +27,7 @@ def calldata(office: Office) -> str:
 def outcomes(office: Office) -> dict[tuple[str, str], int]:
     """What `/metrics` counts of nonces that are over."""
     counted = OutboxRecount().count(office.store, int(office.premises.chain.time))
-    return {end: many for end, many in counted.totals.outcomes.items() if many}
+    return {end: many for end, many in counted.outcomes.items() if many}
 
 
 def pushed_late(office: Office) -> None:
