@@ -13,7 +13,7 @@ import structlog
 
 from oracle.chain.feed.feed_client import FeedAnswer, FeedClient
 from oracle.chain.feed.relay_reader import is_unknown
-from oracle.daemon.config.section_values import feed_client, feed_settings
+from oracle.daemon.config.section_values import feed_client
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.records import Records
 from oracle.daemon.scheduler import Facts, Job
@@ -84,8 +84,7 @@ class FeedJobs:
             )
             if is_early and not self._reads_on and self.patience is not None:
                 return None
-            numbers = feed_settings(settings)
-            start = next_start(self.records.store, numbers, reads_on=self._reads_on)
+            start = next_start(self.records.store, settings, reads_on=self._reads_on)
             if start is None:
                 return None
             self._polled_at = self.clock()
@@ -93,9 +92,7 @@ class FeedJobs:
         return _result(self._polling, self.patience)
 
     def _taken(self, answer: FeedAnswer) -> Facts:
-        taken = take_in(
-            self.records.store, answer, feed_settings(self.records.config.feed), self.wall()
-        )
+        taken = take_in(self.records.store, answer, self.records.config.feed, self.wall())
         if taken is None:
             return None
         self._reads_on = not answer.is_whole

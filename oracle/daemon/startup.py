@@ -98,8 +98,7 @@ def read_api_of(
         InputError: the database does not fit the program.
     """
     # Its models take a tenth of a second, and only who serves it has them.
-    from oracle.daemon.web.api.event_stream import StreamLimits  # noqa: PLC0415
-    from oracle.daemon.web.api.read_api import ReadApiOptions, read_api  # noqa: PLC0415
+    from oracle.daemon.web.api.read_api import read_api  # noqa: PLC0415
 
     archive = EventArchive(
         records.store,
@@ -120,9 +119,8 @@ def read_api_of(
         labels={Address(at): label for at, label in told.network.labels.items()},
     )
     api = told.api
-    streams = StreamLimits(api.max_streams, api.max_streams_per_address, api.stream_seconds)
-    options = ReadApiOptions(api.cors, told.oracle.evidence_folder, streams, act)
-    return read_api(source, options)
+    folder = told.oracle.evidence_folder
+    return read_api(source, streams=api, cors=api.cors, evidence_folder=folder, act=act)
 
 
 def freeze_garbage() -> None:

@@ -1,10 +1,12 @@
 """A database with a history, and the read API over it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi.testclient import TestClient
 
-from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.read_api import read_api
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
@@ -57,6 +59,6 @@ class IndexedHistory:
         self.index(history.events, history.block, history.time)
         return self
 
-    def client(self, **options: object) -> TestClient:
+    def client(self, **options: Any) -> TestClient:
         """Ask as a browser would."""
-        return TestClient(read_api(self.source, ReadApiOptions(**options)))  # type: ignore[arg-type]
+        return TestClient(read_api(self.source, streams=ApiSection(), **options))

@@ -13,17 +13,6 @@ from oracle.daemon.config.feed_section import FeedSection
 from oracle.daemon.config.probing_section import ProbingSection
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
-from oracle.indexer.feeds.take_in import FeedSettings
-
-
-def feed_settings(feed: FeedSection) -> FeedSettings:
-    """Return what the reader of the feed goes by."""
-    return FeedSettings(
-        settle_seconds=feed.settle_seconds,
-        start_id=feed.start_id,
-        drift_seconds=feed.drift_seconds,
-        page_rows=feed.page_rows,
-    )
 
 
 def feed_client(feed: FeedSection, name: Literal["url", "compare_url"]) -> FeedClient | None:

@@ -5,6 +5,7 @@ See docs/explanation/feed.md#a-poll.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from oracle.chain.feed.feed_client import FeedAnswer
 from oracle.chain.feed.relay_reader import why_unreadable
@@ -29,18 +30,23 @@ from oracle.store.raw.feed_repository import FeedCursor
 MOST_AT_ONCE = 10_000  # fewer than the repository gives at once
 
 
-@dataclass(frozen=True, slots=True)
-class FeedSettings:
-    """Numbers of `[feed]`; seconds are the feed's, but for `drift_seconds`.
+class FeedSettings(Protocol):
+    """The settings of `[feed]` that say which rows are stored, and when."""
 
-    `settle_seconds`: how long a row's order may still change; `start_id`: where a new database
-    begins; `drift_seconds`: how far the feed's clock may be from ours.
-    """
+    @property
+    def settle_seconds(self) -> int:
+        """How long the order of a row may still change, by the clock of the feed."""
+        ...
 
-    settle_seconds: int = 30
-    start_id: int = 0
-    drift_seconds: int = 60
-    page_rows: int = 1_000
+    @property
+    def start_id(self) -> int:
+        """The row after which a new database begins."""
+        ...
+
+    @property
+    def drift_seconds(self) -> int:
+        """How far the clock of the feed may be from ours, in seconds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

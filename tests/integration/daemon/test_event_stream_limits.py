@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import requests
 
-from oracle.daemon.web.api.event_stream import StreamLimits
-from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.read_api import read_api
 from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.listener import Listener, ListenerLimits
 from tests.support.api import IndexedHistory
@@ -26,10 +26,10 @@ def indexed(new_sqlite_store) -> Iterator[IndexedHistory]:
 
 
 @contextmanager
-def served(indexed: IndexedHistory, limits: StreamLimits) -> Iterator[str]:
-    web = read_api(indexed.source, ReadApiOptions(streams=limits))
+def served(indexed: IndexedHistory, api: ApiSection) -> Iterator[str]:
+    web = read_api(indexed.source, streams=api)
     listener = Listener(
-        "api", "127.0.0.1", 0, ListenerLimits(requests_per_second=1000.0, streams=limits.total)
+        "api", "127.0.0.1", 0, ListenerLimits(requests_per_second=1000.0, streams=api.max_streams)
     )
     with serving(web, listener) as url:
         yield url
@@ -42,7 +42,10 @@ def opened(url: str, client: str) -> requests.Response:
 
 
 def test_client_with_all_its_streams_open_is_refused_and_others_are_not(indexed):
-    with ExitStack() as held, served(indexed, StreamLimits(total=8, per_address=3)) as url:
+    with (
+        ExitStack() as held,
+        served(indexed, ApiSection(max_streams=8, max_streams_per_address=3)) as url,
+    ):
         for address in ("192.0.2.1", "2001:db8::1", "2001:db8::2"):
             assert held.enter_context(opened(url, address)).status_code == 200
         # One IPv6 network of 64 bits is one client.
@@ -56,7 +59,7 @@ def test_client_with_all_its_streams_open_is_refused_and_others_are_not(indexed)
 
 
 def test_place_of_a_client_that_leaves_is_free_again(indexed):
-    with served(indexed, StreamLimits(total=8, per_address=1)) as url:
+    with served(indexed, ApiSection(max_streams=8, max_streams_per_address=1)) as url:
         opened(url, "192.0.2.1").close()
         for _ in range(200):
             with opened(url, "192.0.2.1") as answer:
@@ -66,7 +69,7 @@ def test_place_of_a_client_that_leaves_is_free_again(indexed):
 
 
 def test_stream_ends_after_its_time_and_is_resumed_without_a_gap(indexed):
-    with served(indexed, StreamLimits(max_seconds=0.5)) as url:
+    with served(indexed, ApiSection(stream_seconds=0.5)) as url:
         with opened(url, "192.0.2.1") as answer:
             lines = list(answer.iter_lines(decode_unicode=True))
         place = next(line.removeprefix("id: ") for line in lines if line.startswith("id: "))
@@ -80,7 +83,7 @@ def test_stream_ends_after_its_time_and_is_resumed_without_a_gap(indexed):
 
 
 def test_head_of_the_stream_ends_at_once(indexed):
-    with served(indexed, StreamLimits()) as url:
+    with served(indexed, ApiSection()) as url:
         answer = requests.head(f"{url}/v1/events", timeout=PATIENCE_SECONDS)
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")

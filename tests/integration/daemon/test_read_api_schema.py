@@ -25,10 +25,10 @@ from schemathesis.specs.openapi.checks import (
 
 from devnet.demo.show import START_TIME
 from oracle.daemon.compose import open_reader
+from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.config.loader import load
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.web.api.event_stream import StreamLimits
-from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.daemon.web.api.read_api import read_api
 from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
@@ -63,9 +63,7 @@ def app(played_chain) -> Iterator[Any]:
             lambda _held: "a daemon",
         )
         evidence = opened.config.oracle.evidence_folder
-        yield read_api(
-            source, ReadApiOptions(evidence_folder=evidence, streams=StreamLimits(total=0))
-        )
+        yield read_api(source, streams=ApiSection(max_streams=0), evidence_folder=evidence)
 
 
 @pytest.fixture(scope="module")

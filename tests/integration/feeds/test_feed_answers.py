@@ -1,7 +1,6 @@
 """Answers of a feed that are none, too large, late, or of another time: nothing of them counts."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -81,7 +80,7 @@ def test_a_stream_of_many_pages_is_read_on_page_after_page(store: Store):
     for number in range(1, 58):
         relay.joins(number)
     with following(store, relay) as feed:
-        feed.settings = replace(feed.settings, page_rows=10)
+        feed.settings = feed.settings.model_copy(update={"page_rows": 10})
         feed.passes(60)
 
         assert len(feed.pools()) == 57

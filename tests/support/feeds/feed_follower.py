@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.feed.relay_reader import RelayReader
+from oracle.daemon.config.feed_section import FeedSection
 from oracle.domain.feed_rows import FeedFault
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.feeds.feed_events import FeedHook
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
-from oracle.indexer.feeds.take_in import FeedSettings, FeedTaken, next_start, take_in
+from oracle.indexer.feeds.take_in import FeedTaken, next_start, take_in
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
@@ -20,7 +21,7 @@ from tests.support.feeds.relay import Relay, served
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.txmgr.follower import Follower
 
-SETTINGS = FeedSettings(page_rows=100)
+SETTINGS = FeedSection(page_rows=100)
 
 
 def beside_a_feed(rules: Rules = RELAY) -> Folder:
@@ -37,7 +38,7 @@ class FeedFollower:
     relay: Relay
     client: FeedClient
     follower: Follower
-    settings: FeedSettings = SETTINGS
+    settings: FeedSection = SETTINGS
     polls: list[FeedTaken] = field(default_factory=list)
     # The poll before did not come to the end, as the daemon remembers it.
     reads_on: bool = False

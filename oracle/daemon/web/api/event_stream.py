@@ -7,9 +7,8 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 import structlog
 from fastapi import APIRouter, Header, Query, Request
@@ -71,17 +70,27 @@ class _Batch:
         return self._joined[wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """How many streams a server holds open: in all, and for one client address.
+class StreamLimits(Protocol):
+    """The settings of `[api]` that limit how many streams a server holds open.
 
-    An IPv6 client counts as its network of 64 bits. A stream ends after `max_seconds`, so that
+    An IPv6 client counts as its network of 64 bits. A stream ends after `stream_seconds`, so that
     places become free; the client resumes it by `Last-Event-ID`.
     """
 
-    total: int = 1200
-    per_address: int = 64
-    max_seconds: float = 3600.0
+    @property
+    def max_streams(self) -> int:
+        """Streams of all clients."""
+        ...
+
+    @property
+    def max_streams_per_address(self) -> int:
+        """Streams of one client address."""
+        ...
+
+    @property
+    def stream_seconds(self) -> float:
+        """Seconds after which a stream ends."""
+        ...
 
 
 class EventStreams:
@@ -116,9 +125,9 @@ class EventStreams:
 
     def capacity_problem(self, address: str) -> Response | None:
         """Return 503 or 429 if the server, or this client, has as many streams as it may."""
-        if self._open_by_network.total() >= self.limits.total:
+        if self._open_by_network.total() >= self.limits.max_streams:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
-        limit = self.limits.per_address
+        limit = self.limits.max_streams_per_address
         if self._open_by_network[network_of(address)] >= limit:
             return problem(
                 HTTPStatus.TOO_MANY_REQUESTS, f"your address has {limit} event streams open"
@@ -230,7 +239,7 @@ async def _frames(
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     said_at = loop.time()
-    ends_at = said_at + streams.limits.max_seconds
+    ends_at = said_at + streams.limits.stream_seconds
     with streams.count_stream(address):
         # The place at once: who is cut off before the first event knows where to go on.
         yield _RETRY + f"id: {place}\n\n".encode()

@@ -1,7 +1,6 @@
 """The application of the third listener: the read API, its schema, and who may ask from where."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -36,25 +35,23 @@ _DESCRIPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadApiOptions:
-    """`cors`: origins whose pages may read it in a browser; `*`: all.
+def read_api(
+    source: ApiSource,
+    *,
+    streams: StreamLimits,
+    cors: Sequence[str] = (),
+    evidence_folder: Path | None = None,
+    act: Callable[[], PlayedAct | None] = lambda: None,
+) -> FastAPI:
+    """Return the application; nothing can be changed through it.
 
-    `evidence_folder`: where the daemon lays evidence down, None: nowhere here. `streams`: the
-    limits of `/v1/events`. `act`: what a demonstration plays now, to be said on its page.
+    `cors`: origins whose pages may read it in a browser; `*`: all. `evidence_folder`: where the
+    daemon writes evidence, None: nowhere here. `act`: what a demonstration plays now, for the
+    heads of the pages.
     """
-
-    cors: Sequence[str] = ()
-    evidence_folder: Path | None = None
-    streams: StreamLimits = field(default_factory=StreamLimits)
-    act: Callable[[], PlayedAct | None] = lambda: None
-
-
-def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
-    """Return the application; nothing can be changed through it."""
     answering = ApiAnswers(source)
-    has_evidence = options.evidence_folder is not None
-    pages = PageRenderer(source, options.act, has_evidence=has_evidence)
+    has_evidence = evidence_folder is not None
+    pages = PageRenderer(source, act, has_evidence=has_evidence)
     web = FastAPI(
         title="qos-oracle read API",
         version=__version__,
@@ -71,17 +68,17 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
         record_routes(answering),
         draw_routes(answering),
         rule_routes(answering),
-        evidence_routes(answering, lambda named: _text_of(options.evidence_folder, named)),
-        event_routes(EventStreams(source, options.streams)),
+        evidence_routes(answering, lambda named: _text_of(evidence_folder, named)),
+        event_routes(EventStreams(source, streams)),
     ]
     for router in routers:
         web.include_router(router)
     # The last one that is added is asked first: CORS puts its headers on what is fresh, too.
     web.add_middleware(FreshAnswers, answering.fresh, pages.fresh)
-    if options.cors:
+    if cors:
         web.add_middleware(
             CORSMiddleware,
-            allow_origins=list(options.cors),
+            allow_origins=list(cors),
             allow_methods=["GET"],
             expose_headers=["ETag"],
         )

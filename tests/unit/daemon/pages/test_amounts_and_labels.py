@@ -7,7 +7,8 @@ from fastapi.testclient import TestClient
 from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.profile import Token
-from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.read_api import read_api
 from oracle.queries.text.human_numbers import amount
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
@@ -25,7 +26,7 @@ def client(new_sqlite_store):
             token=Token("CNX", 18),
             labels={node("A"): "rack 3", node("B"): "rack 4"},
         )
-        yield TestClient(read_api(source, ReadApiOptions()))
+        yield TestClient(read_api(source, streams=ApiSection()))
 
 
 def test_stake_is_shown_in_the_token_of_the_network(client):

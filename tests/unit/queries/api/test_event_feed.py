@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings as examples, strategies as st
 
-from oracle.daemon.web.api.event_stream import EventFilter, EventStreams, StreamLimits
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.event_stream import EventFilter, EventStreams
 from oracle.queries.api.records.event_feed import EventCursor, events_after, newest_place
 from oracle.queries.api.source import QuestionError, looking
 from oracle.store.ops.halts import Cleared
@@ -155,7 +156,7 @@ def test_a_halt_is_told_when_it_begins_and_when_it_is_over(indexed):
 
 def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
     """No cursor moves then, which is what all streams together look for."""
-    streams = EventStreams(indexed.source, StreamLimits())
+    streams = EventStreams(indexed.source, ApiSection())
 
     async def told() -> list[list[bytes]]:
         place = await streams.newest()
@@ -178,7 +179,7 @@ def test_however_many_listen_the_database_is_read_once_for_all(indexed):
         reads.append(1)
         return int(indexed.source.clock())
 
-    streams = EventStreams(replace(indexed.source, clock=counted), StreamLimits())
+    streams = EventStreams(replace(indexed.source, clock=counted), ApiSection())
 
     async def told() -> int:
         place = await streams.newest()
