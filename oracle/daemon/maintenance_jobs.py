@@ -202,7 +202,7 @@ class MaintenanceJobs:
         )
         made = make_next_snapshot(source, self._options())
         if made is not None:
-            return {"did": "made a snapshot", "block": made.block, "bytes": made.bytes}
+            return {"did": "made a snapshot", "block": made.block, "bytes": len(made.body)}
         if now < self._samples_again:
             return None
         self._samples_again = now + _SAMPLE_SECONDS

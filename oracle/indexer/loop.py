@@ -26,7 +26,7 @@ from oracle.indexer.folder import Folder
 from oracle.indexer.refused_block import store_refusal
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch, OutvotedError
-from oracle.indexer.reorgs.reorg import ParentMismatch, Rewound, rewind_if_forked
+from oracle.indexer.reorgs.reorg import Rewound, rewind_if_forked
 from oracle.indexer.reorgs.reorg_watch import check_for_reorg
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -169,8 +169,7 @@ def _ingest_once(
         max_blocks=ingest.most_blocks,
     )
     if cursor is not None and window.first_parent != cursor.hash:
-        parent_mismatch = ParentMismatch(window.first_parent, window.endpoint)
-        return rewind_if_forked(fork_context, folder, heads, parent_mismatch)
+        return rewind_if_forked(fork_context, folder, heads, window)
     ingest.fork_watch.tip.forget()
     heads = _confirmed_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:

@@ -41,15 +41,6 @@ _KEPT_INTERVALS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotMade:
-    """A snapshot was made at `block`, from `logs` logs in all."""
-
-    block: int
-    logs: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class SampleCheck:
     """A sample of the state at `block` was compared with a fold from the snapshot before it.
 
@@ -76,7 +67,7 @@ class SnapshotSource:
         return snapshot_version(self.reader, self.rules, self.min_scores)
 
 
-def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> SnapshotMade | None:
+def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> StateSnapshot | None:
     """Make the next snapshot of final blocks; None: too few logs came since the newest one."""
     with source.store.reading() as uow:
         cursor = uow.cursor.get()
@@ -95,8 +86,9 @@ def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> Snapsh
         # A repair or a rewind may have come between: then the next turn makes it anew.
         if uow.bookmarks.remakes() != remakes:
             return None
-        uow.snapshots.save(StateSnapshot(block, logs, body), source.snapshot_version)
-    return SnapshotMade(block, logs, len(body))
+        snapshot = StateSnapshot(block, logs, body)
+        uow.snapshots.save(snapshot, source.snapshot_version)
+    return snapshot
 
 
 def _kept_since(uow: UnitOfWork, block: int) -> int:

@@ -19,8 +19,9 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from oracle.indexer.audit.disputes import Dispute, disputed, note_dispute
-from oracle.indexer.audit.judgement import Audited, JudgementContext, resolve_disputed_blocks
+from oracle.indexer.audit.judgement import Audited, resolve_disputed_blocks
 from oracle.indexer.audit.quarantine_liars import count_usable_witnesses, note_proven_wrong
+from oracle.indexer.audit.repair import RepairContext
 from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions
@@ -156,7 +157,7 @@ def audit_next(
     answered = auditor.answered()
     if answered is None:
         return None
-    return _compare_blocks(JudgementContext(chain, store, folder, manner), auditor, *answered)
+    return _compare_blocks(RepairContext(chain, store, folder, manner), auditor, *answered)
 
 
 def _request_of(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
@@ -164,7 +165,7 @@ def _request_of(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
 
 
 def _compare_blocks(
-    task: JudgementContext, auditor: Auditor, due: Due, window: BlockWindow
+    task: RepairContext, auditor: Auditor, due: Due, window: BlockWindow
 ) -> Audited:
     """Compare a window with what the database holds, and store the result."""
     chain, store, folder = task.chain, task.store, task.folder
@@ -231,7 +232,7 @@ def _find_due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
 
 
-def _blame_endpoint(task: JudgementContext, auditor: Auditor, audited: Audited) -> None:
+def _blame_endpoint(task: RepairContext, auditor: Auditor, audited: Audited) -> None:
     """Deprioritise or quarantine the endpoint that was wrong, and count its rows."""
     if not audited.at_fault:
         return

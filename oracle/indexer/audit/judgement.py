@@ -18,11 +18,10 @@ from oracle.indexer.audit.quarantine_liars import (
     is_stored_data_wrong,
     lie_of,
 )
-from oracle.indexer.audit.repair import proven_in, repair_blocks, settled
+from oracle.indexer.audit.repair import RepairContext, proven_in, repair_blocks, settled
 from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
-from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult
-from oracle.store.database import Store, UnitOfWork
+from oracle.indexer.rebuild import RebuildResult
+from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Blocks of one window whose receipts are asked for to settle a difference.
@@ -60,17 +59,7 @@ class Audited:
         return "unproven" if self.at_fault is None else "denied"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgementContext:
-    """What an audit works with."""
-
-    chain: ChainReader
-    store: Store
-    folder: Folder
-    manner: RebuildOptions
-
-
-def resolve_disputed_blocks(task: JudgementContext, found: Audited) -> Audited:
+def resolve_disputed_blocks(task: RepairContext, found: Audited) -> Audited:
     """Find out who is right about each block that differs, and put our rows right."""
     chain, folder, manner = task.chain, task.folder, task.manner
     found = _shortened(chain, found)
@@ -105,7 +94,7 @@ def resolve_disputed_blocks(task: JudgementContext, found: Audited) -> Audited:
     return replace(found, at_fault=found.auditor, proven_wrong=_again(task, found, proofs))
 
 
-def _again(task: JudgementContext, found: Audited, proofs: Mapping[int, BlockWindow]) -> str:
+def _again(task: RepairContext, found: Audited, proofs: Mapping[int, BlockWindow]) -> str:
     """Ask an auditor that denied what is proven once more; return what it lied about, if it did.
 
     One answer may have been cut short, and who lags at the head lies about nothing: nothing is

@@ -4,7 +4,9 @@ Who is right is decided before: what was proven by the receipts' root always is.
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope, Level
 from oracle.errors import TransientError
@@ -12,8 +14,18 @@ from oracle.indexer.audit.row_diff import RowDiff
 from oracle.indexer.completeness import IncompleteLogsError
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
-from oracle.store.database import UnitOfWork
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class RepairContext:
+    """What audits and repairs of stored rows work with."""
+
+    chain: ChainReader
+    store: Store
+    folder: Folder
+    manner: RebuildOptions
 
 
 def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int]) -> RowDiff:

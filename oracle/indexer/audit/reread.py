@@ -14,6 +14,7 @@ from oracle.chain.verification.refused_blocks import RefusalError
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Covered, Level
 from oracle.errors import FatalError, InputError, TransientError
+from oracle.indexer.audit.repair import RepairContext
 from oracle.indexer.audit.reverify import ReverifyRequest, verify
 from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
 from oracle.indexer.block_confirmation import confirm_block
@@ -77,15 +78,6 @@ class Rereader:
         return uow.coverage.blocks_below(folder.scope.id, self.level, self.ahead, final)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    chain: ChainReader
-    store: Store
-    folder: Folder
-    rereader: Rereader
-    manner: RebuildOptions
-
-
 def reread_next(
     chain: ChainReader, store: Store, folder: Folder, rereader: Rereader, manner: RebuildOptions
 ) -> Reread | None:
@@ -96,7 +88,7 @@ def reread_next(
     Raises:
         TransientError: no endpoint gives a whole and consistent answer now, or a block is refused.
     """
-    task = _Task(chain, store, folder, rereader, manner)
+    task = RepairContext(chain, store, folder, manner)
     # Also before the very first window: what is believed of it is no matter of luck.
     chain.calibrate()
     with store.reading() as uow:
@@ -122,7 +114,7 @@ def reread_next(
     return Reread(window.range, window.level, window.endpoint, difference.rows, left, repaired)
 
 
-def _window(task: _Task, blocks: BlockRange) -> BlockWindow:
+def _window(task: RepairContext, blocks: BlockRange) -> BlockWindow:
     try:
         window = task.chain.window(blocks, with_headers=False)
     except RefusalError as error:
@@ -132,7 +124,7 @@ def _window(task: _Task, blocks: BlockRange) -> BlockWindow:
     return window
 
 
-def _put_right(task: _Task, difference: RowDiff) -> RebuildResult | None:
+def _put_right(task: RepairContext, difference: RowDiff) -> RebuildResult | None:
     """Have the blocks proven that differ, and our rows put right; None: they were not."""
     blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
     with task.store.reading() as uow:

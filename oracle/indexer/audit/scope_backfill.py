@@ -14,6 +14,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Covered, IngestScope
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
+from oracle.indexer.audit.repair import RepairContext
 from oracle.indexer.audit.row_diff import check_or_blame
 from oracle.indexer.folder import Folder
 from oracle.indexer.provenance import note_stale, why_rebuild
@@ -53,15 +54,6 @@ class ScopeBackfill:
         return self._chains[scope]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    chain: ChainReader
-    store: Store
-    folder: Folder
-    scope_backfill: ScopeBackfill
-    manner: RebuildOptions
-
-
 def backfill_next(
     chain: ChainReader,
     store: Store,
@@ -76,11 +68,11 @@ def backfill_next(
     """
     if scope_backfill.is_sound:
         return None
-    task = _Task(chain, store, folder, scope_backfill, manner)
+    task = RepairContext(chain, store, folder, manner)
     with store.reading() as uow:
         gap, why = _first_gap(uow, folder.scope), why_rebuild(uow, folder.reader)
     if gap is not None:
-        return _fill(task, gap)
+        return _fill(task, scope_backfill, gap)
     if why is not None:
         return _refold_scope(task, why)
     scope_backfill.is_sound = True
@@ -136,9 +128,9 @@ def missing_of(wanted: IngestScope, known: IngestScope) -> tuple[IngestScope, ..
     return (*parts, IngestScope.of(rest, topics)) if rest and topics else tuple(parts)
 
 
-def _fill(task: _Task, gap: _Gap) -> ScopeBackfilled:
+def _fill(task: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap) -> ScopeBackfilled:
     """Read one piece of what is missing, and write it down; it is folded when all is there."""
-    windows = list(_windows(task, gap))
+    windows = list(_windows(task.chain, scope_backfill, gap))
     last = min((window.range.last for window in windows), default=gap.blocks.last)
     blocks = BlockRange(gap.blocks.first, last)
     logs = [log for window in windows for log in window.logs if log.block <= last]
@@ -156,12 +148,14 @@ def _fill(task: _Task, gap: _Gap) -> ScopeBackfilled:
     return ScopeBackfilled("contracts or events are new", blocks, rows, gap.left - len(blocks))
 
 
-def _windows(task: _Task, gap: _Gap) -> Iterator[BlockWindow]:
+def _windows(
+    chain: ChainReader, scope_backfill: ScopeBackfill, gap: _Gap
+) -> Iterator[BlockWindow]:
     """Yield a window of each missing part, all from the same block, each no longer than before."""
     first, last = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
     for part in gap.parts:
-        chain = task.scope_backfill.part(task.chain, part)
-        window = chain.window(BlockRange(first, last), with_headers=False)
+        chain_part = scope_backfill.part(chain, part)
+        window = chain_part.window(BlockRange(first, last), with_headers=False)
         # Read ahead for a part that was longer, it may be more than was asked for.
         last = min(last, window.range.last)
         yield window
@@ -177,7 +171,7 @@ def _covered(gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]) -> C
     return Covered(blocks.first, blocks.last, level, endpoint)
 
 
-def _refold_scope(task: _Task, why: str) -> ScopeBackfilled:
+def _refold_scope(task: RepairContext, why: str) -> ScopeBackfilled:
     with task.folder.following(None), task.manner.transaction(task.store) as uow:
         cursor = _cursor(uow)
         claim(uow, cursor)

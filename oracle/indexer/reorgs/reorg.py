@@ -8,10 +8,10 @@ is deleted that the chain may not serve again.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.ids import Hash
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
@@ -40,14 +40,6 @@ HEADERS_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ParentMismatch:
-    """What the window after our newest block says of it: the parent's hash, and who says so."""
-
-    parent: Hash
-    endpoint: str
-
-
-@dataclass(frozen=True, slots=True)
 class Rewound:
     """What going back to `ancestor` took with it.
 
@@ -72,11 +64,12 @@ def rewind_if_forked(
     fork_context: ForkContext,
     folder: Folder,
     heads: Heads,
-    parent_mismatch: ParentMismatch | None = None,
+    window: BlockWindow | None = None,
 ) -> Rewound | HaltChanged | None:
     """Go back to the common ancestor if the chain has left our blocks.
 
-    None: it has not, or nobody can tell yet. `heads` are of this moment. Two endpoints have to
+    None: it has not, or nobody can tell yet. `heads` are of this moment, and `window` is one
+    whose first block has another parent than our newest block. Two endpoints have to
     say that our block left, or the only one three times; one whose head lies below it is no
     witness. Where a final block left, the halt begins and nothing is undone.
 
@@ -85,16 +78,12 @@ def rewind_if_forked(
     """
     with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
-    accused = (
-        None
-        if cursor is None
-        else _fork_claim(fork_context, cursor, heads.latest, parent_mismatch)
-    )
+    accused = None if cursor is None else _fork_claim(fork_context, cursor, heads.latest, window)
     if cursor is None or accused is None:
         fork_context.fork_watch.tip.forget()
         return None
     judged = judge_fork(fork_context, accused, fork_context.fork_watch.tip)
-    if judged.verdict is ForkVerdict.STAYS and (parent_mismatch is not None or judged.liars):
+    if judged.verdict is ForkVerdict.STAYS and (window is not None or judged.liars):
         raise reject(fork_context, accused, judged)
     if judged.verdict is not ForkVerdict.LEFT:
         return None
@@ -104,7 +93,7 @@ def rewind_if_forked(
     ancestor, is_shared = _common_ancestor(fork_context, cursor, accused, judged)
     if not is_shared:
         return accuse_final(fork_context, cursor, ancestor, judged)
-    return _roll_back(fork_context, folder, heads, _Fork(cursor, ancestor, judged))
+    return _roll_back(fork_context, folder, heads.latest, cursor, ancestor, tuple(judged.against))
 
 
 def rewind_to(
@@ -194,29 +183,27 @@ def _go_back(
     return Rewound(block, cursor.number, depth, logs, reports, by_rebuild)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fork:
-    """Where our blocks and the chain's part, and who says so."""
-
-    cursor: Cursor
-    ancestor: BlockRef
-    judged: ForkJudgement
-
-
-def _roll_back(fork_context: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
-    cursor, ancestor = fork.cursor, fork.ancestor
+def _roll_back(
+    fork_context: ForkContext,
+    folder: Folder,
+    newest: BlockRef,
+    cursor: Cursor,
+    ancestor: BlockRef,
+    endpoints: tuple[str, ...],
+) -> Rewound:
+    """Undo the blocks above the ancestor; `endpoints` said that the chain has left them."""
     with folder.following(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
         rewound = _go_back(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
-        rewound = replace(rewound, endpoints=tuple(fork.judged.against))
+        rewound = replace(rewound, endpoints=endpoints)
         uow.reorgs.append(
             Reorg(
                 ancestor=ancestor.number,
                 ancestor_hash=ancestor.hash,
                 old_tip=cursor.number,
                 old_hash=cursor.hash,
-                new_tip=heads.latest.number,
-                new_hash=heads.latest.hash,
+                new_tip=newest.number,
+                new_hash=newest.hash,
                 time=cursor.time,
                 endpoints=rewound.endpoints,
                 logs_orphaned=rewound.logs,
@@ -232,14 +219,14 @@ def _fork_claim(
     fork_context: ForkContext,
     cursor: Cursor,
     newest: BlockRef,
-    parent_mismatch: ParentMismatch | None,
+    window: BlockWindow | None,
 ) -> ForkClaim | None:
     """Return what is said against a block of ours; None: nothing is."""
     tip = cursor.number
     if newest.number < tip:
         return _of_shorter_chain(fork_context.store, cursor, newest)
-    if parent_mismatch is not None:
-        return ForkClaim(tip, cursor.hash, parent_mismatch.parent, tip, parent_mismatch.endpoint)
+    if window is not None:
+        return ForkClaim(tip, cursor.hash, window.first_parent, tip, window.endpoint)
     seen = newest if newest.number == tip else fork_context.chain.header(tip)
     if seen is None or seen.hash == cursor.hash:
         return None
