@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,27 +20,29 @@ _KEYS = ("abi", "address", "start_block", "proxy", "events", "calls")
 _JSON = ".json"
 
 
-@dataclass(frozen=True, slots=True)
-class ContractLocation:
-    """Where a profile's contracts are read: its folder, its settings, and what compiles them."""
+def contract_of(
+    name: str,
+    written: object,
+    *,
+    folder: Path,
+    settings: Settings,
+    compiler: Compiler,
+    faults: Faults,
+) -> Contract | None:
+    """Return a contract; None where it is not even a table.
 
-    folder: Path
-    settings: Settings
-    compiler: Compiler
-    faults: Faults
-
-
-def contract_of(name: str, written: object, place: ContractLocation) -> Contract | None:
-    """Return a contract; None where it is not even a table."""
-    key, faults = f"contracts.{name}", place.faults
+    Its ABI files lie below `folder`; `faults` collects what is wrong with it.
+    """
+    key = f"contracts.{name}"
     if not isinstance(written, dict):
         faults.add(key, "must be a table")
         return None
     faults.unknown(key, written, _KEYS)
     abi = _Abi(key, {"event": [], "function": []})
-    abi.read(written.get("abi", []), place)
-    events = _speeches(abi, "event", faults.tables(f"{key}.events", written), place)
-    calls = _speeches(abi, "function", faults.tables(f"{key}.calls", written), place)
+    abi.read(written.get("abi", []), folder, faults)
+    vocabulary = partial(_vocabulary, abi, settings=settings, compiler=compiler, faults=faults)
+    events = vocabulary("event", faults.tables(f"{key}.events", written))
+    calls = vocabulary("function", faults.tables(f"{key}.calls", written))
     if not {"events", "calls"} & written.keys():
         faults.add(key, "needs events or calls: nothing is read of it")
     _complain_of_duplicates(key, events, faults)
@@ -60,13 +63,13 @@ class _Abi:
     key: str
     known: Mapping[str, list[AbiSignature]]
 
-    def read(self, written: object, place: ContractLocation) -> None:
+    def read(self, written: object, folder: Path, faults: Faults) -> None:
         """Take in signatures as text, and files of JSON ABIs."""
         for entry in written if isinstance(written, list) else [written]:
             try:
-                self._take(entry, place.folder)
+                self._take(entry, folder)
             except ValueError as error:
-                place.faults.add(f"{self.key}.abi", f"{entry!r}: {error}")
+                faults.add(f"{self.key}.abi", f"{entry!r}: {error}")
 
     def _take(self, entry: object, folder: Path) -> None:
         if not isinstance(entry, str):
@@ -90,8 +93,14 @@ class _Abi:
         return [each for each in self.known[what] if name in (each.name, each.text)]
 
 
-def _speeches(
-    abi: _Abi, what: str, written: Table, place: ContractLocation
+def _vocabulary(
+    abi: _Abi,
+    what: str,
+    written: Table,
+    *,
+    settings: Settings,
+    compiler: Compiler,
+    faults: Faults,
 ) -> list[ContractVocabulary]:
     """Return what is read of events or functions; those without a reading left are not."""
     found: list[ContractVocabulary] = []
@@ -100,12 +109,12 @@ def _speeches(
         signatures = abi.named(what, name)
         if not signatures:
             known = {each.name for each in abi.known[what]}
-            place.faults.add(key, f"the ABI has no {what} {name}{hint(name, known)}")
-        readings, ruled_out = readings_of(key, rows, place.settings, place.faults)
-        compile_ = place.compiler.event if what == "event" else place.compiler.call
+            faults.add(key, f"the ABI has no {what} {name}{hint(name, known)}")
+        readings, ruled_out = readings_of(key, rows, settings, faults)
+        compile_ = compiler.event if what == "event" else compiler.call
         for signature in signatures:
             if any(signature is speech.signature for speech in found):
-                place.faults.add(key, f"{signature.text} is read above already")
+                faults.add(key, f"{signature.text} is read above already")
             if ruled_out:
                 # For its faults: they are to be told before somebody sets the option.
                 compile_(signature, ruled_out)

@@ -8,13 +8,13 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.profiles.profile import DEFAULT_TOKEN, Contract, Literal, Profile, Token
 from oracle.chain.profiles.profile_compiler import Compiler
-from oracle.chain.profiles.profile_contracts import ContractLocation, contract_of
+from oracle.chain.profiles.profile_contracts import contract_of
 from oracle.chain.profiles.profile_enums import enum_of
 from oracle.chain.profiles.toml_tables import Faults, Settings, Table
 from oracle.errors import InputError
@@ -83,11 +83,13 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
         if (enum := enum_of(f"enums.{name}", table, settings, faults)) is not None
     }
     compiler = Compiler(enums)
-    place = ContractLocation(path.parent, settings, compiler, faults)
+    read_contract = partial(
+        contract_of, folder=path.parent, settings=settings, compiler=compiler, faults=faults
+    )
     contracts = {
         name: contract
         for name, table in faults.tables("contracts", written, least=1).items()
-        if (contract := contract_of(name, table, place)) is not None
+        if (contract := read_contract(name, table)) is not None
     }
     if contracts and not any(written["contracts"][each].get("events") for each in contracts):
         faults.add("contracts", "need an event of one of them at least: logs are asked for by it")

@@ -6,7 +6,6 @@ answers are taken. See docs/explanation/segments.md#what-is-shared.
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.limit_memory import tighten
@@ -32,28 +31,20 @@ from oracle.telemetry.indexer_metrics import WINDOW_BLOCKS
 _FIRST_CALLS = 8
 
 
-class SegmentTask(NamedTuple):
-    """What blocks are read for: verified up to a level, by whom (None: by who is preferred).
-
-    `level` None: they are history.
-    """
-
-    level: Level | None = None
-    endpoint: str | None = None
-
-
-HISTORY = SegmentTask()
-
-
 @dataclass(slots=True)
 class SegmentOrdering:
-    """Gives orders of one plan and takes their answers in; used by one thread."""
+    """Gives orders of one plan and takes their answers in; used by one thread.
+
+    Blocks are verified up to `level`, None: as history is, by the endpoint of this name, None: by
+    the preferred one.
+    """
 
     plan: SegmentPlan
     endpoints: EndpointPool
     windows: WindowSource
     workers: int
-    task: SegmentTask = HISTORY
+    level: Level | None = None
+    endpoint: str | None = None
     _number: int = 0
     _plan_id: bytes = field(init=False)
     # How many calls an order is taken to cost, and what was put aside for each that is out.
@@ -99,7 +90,7 @@ class SegmentOrdering:
             endpoint.name,
             self._known(),
             rate,
-            None if self.task.level is None else int(self.task.level),
+            None if self.level is None else int(self.level),
         )
 
     def forget(self, order: SegmentOrder) -> None:
@@ -165,7 +156,7 @@ class SegmentOrdering:
         """Return the endpoint that is preferred of those that are well; None: none is."""
         asked = self.endpoints.listed.by_preference(self.endpoints)
         well = (one for one in asked if one.refusal() is None and one.is_usable())
-        return next((one for one in well if self.task.endpoint in {None, one.name}), None)
+        return next((one for one in well if self.endpoint in {None, one.name}), None)
 
     def _known(self) -> WriterState:
         checkpoints = tuple(

@@ -12,7 +12,7 @@ import structlog
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import Decoded
-from oracle.chain.segments.ordering import SegmentOrdering, SegmentTask
+from oracle.chain.segments.ordering import SegmentOrdering
 from oracle.chain.segments.pending import PendingRange, Workers, done, failed, given
 from oracle.chain.segments.process_pool import NoWorkersError, WorkerDiedError
 from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
@@ -321,7 +321,7 @@ def verified_by(workers: Workers, level: Level, endpoint: str | None) -> Segment
         lambda blocks: windows.cut_verified(blocks, level),
     )
     ordering = SegmentOrdering(
-        usual.plan, usual.endpoints, windows, usual.workers, SegmentTask(level, endpoint)
+        usual.plan, usual.endpoints, windows, usual.workers, level, endpoint
     )
     queue.workers = Workers(workers.executor, ordering)
     return queue

@@ -13,7 +13,6 @@ from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.verification.header_check import is_hashed_right, may_hold_all
 from oracle.chain.verification.window_check import (
-    Contradiction,
     ContradictionError,
     OmissionError,
     VerifiedWindow,
@@ -70,7 +69,7 @@ class Blooms:
                     words = "its bloom does not know a log that was given"
                     said = " ".join(f"{log.index} {log.address} {log.topics}" for log in logs)
                     raise ContradictionError(
-                        window.name, Contradiction(HeaderFeature.BLOOM, one, words, said)
+                        window.name, HeaderFeature.BLOOM, one, words, said=said
                     )
         for one in window.blocks:
             self._raise(window, one)

@@ -16,7 +16,6 @@ from oracle.chain.verification.header_samples import Sampler
 from oracle.chain.verification.receipt_fetch import Receipts, receipts
 from oracle.chain.verification.transaction_check import root_of_sent
 from oracle.chain.verification.window_check import (
-    Contradiction,
     ContradictionError,
     VerifiedWindow,
     note_missing,
@@ -140,7 +139,7 @@ class WindowVerifier:
             made = hash_of(one)
             if made != one.block.hash:
                 words = "its header has another hash"
-                self._contradict(window, Contradiction(HeaderFeature.HEADER, one, words, made))
+                self._contradict(window, HeaderFeature.HEADER, one, words, said=made)
 
     def _learn(self, window: VerifiedWindow) -> None:
         """Take samples where they are wanted; blocks with our logs are good ones."""
@@ -187,7 +186,7 @@ class WindowVerifier:
                 return
             if made != one.receipts_root:
                 words = "its receipts do not make the root of its header"
-                self._contradict(window, Contradiction(HeaderFeature.RECEIPTS, one, words, made))
+                self._contradict(window, HeaderFeature.RECEIPTS, one, words, said=made)
                 continue
             self._take(window, one, given)
 
@@ -242,9 +241,7 @@ class WindowVerifier:
             elif (made := root_of_sent(one)) != one.transactions_root:
                 # No bloom knows of calls: a block without any is as suspicious as one with some.
                 words = "its transactions do not make the root of its header"
-                self._contradict(
-                    window, Contradiction(HeaderFeature.TRANSACTIONS, one, words, made)
-                )
+                self._contradict(window, HeaderFeature.TRANSACTIONS, one, words, said=made)
                 window.lower(one.block.number, Level.BLOOMED)
 
     def _is_refuted_by(self, one: FullHeader, feature: HeaderFeature) -> bool:
@@ -254,10 +251,18 @@ class WindowVerifier:
         self.calibration.demote(feature, f"the header of block {one.block.hash} has no root")
         return True
 
-    def _contradict(self, window: VerifiedWindow, what: Contradiction) -> None:
+    def _contradict(
+        self,
+        window: VerifiedWindow,
+        feature: HeaderFeature,
+        header: FullHeader,
+        words: str,
+        *,
+        said: str,
+    ) -> None:
         """Refuse the window, unless an operator takes the block as it is given."""
-        if not self.calibration.is_accepted(what.feature, what.block.block.hash):
-            raise ContradictionError(window.name, what)
+        if not self.calibration.is_accepted(feature, header.block.hash):
+            raise ContradictionError(window.name, feature, header, words, said=said)
 
 
 def _see_names(endpoint: str, one: FullHeader, given: Receipts, places: Iterable[int]) -> None:

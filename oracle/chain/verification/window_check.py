@@ -14,29 +14,22 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import MISSING_LOGS, VERIFY_FAILURES
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """A block that is not as its header says; `said` is what it would have to say instead.
+class ContradictionError(RpcError):
+    """An answer contradicts its block's header, of which the chain has proven that it is true.
 
-    Two endpoints whose answers make the same of it speak of one chain, not of two lies.
+    `said` is what the header would have to say instead: two endpoints whose answers make the same
+    of it speak of one chain, not of two lies.
     """
 
-    feature: HeaderFeature
-    block: FullHeader
-    words: str
-    said: str
-
-
-class ContradictionError(RpcError):
-    """An answer contradicts its block's header, of which the chain has proven that it is true."""
-
-    def __init__(self, endpoint: str, what: Contradiction) -> None:
-        self.number = what.block.block.number
-        self.feature = what.feature
-        self.block_hash = what.block.block.hash
-        self.said = what.said
-        super().__init__(endpoint, ErrorKind.INVALID, f"block {self.number}: {what.words}")
-        VERIFY_FAILURES.labels(what.feature, endpoint).inc()
+    def __init__(
+        self, endpoint: str, feature: HeaderFeature, header: FullHeader, words: str, *, said: str
+    ) -> None:
+        self.number = header.block.number
+        self.feature = feature
+        self.block_hash = header.block.hash
+        self.said = said
+        super().__init__(endpoint, ErrorKind.INVALID, f"block {self.number}: {words}")
+        VERIFY_FAILURES.labels(feature, endpoint).inc()
 
 
 class OmissionError(RpcError):
