@@ -91,7 +91,7 @@ def proposable_cases(
     A live one cannot be proposed again, so its lane, rounds, scores and blocks are not read.
     """
     proposed = {kick.node for kick in live}
-    low = uow.rounds.low_nodes(kickout_rules.settings.bands.kick_below)
+    low = uow.rounds.low_nodes(kickout_rules.settings.kick_line)
     waiting = [
         interval
         for interval in intervals
@@ -125,7 +125,7 @@ def _cases_of(
         evidence, proof, low = None, None, 0
         first: tuple[Shown, ...] = ()
         if index is not None and above_line is None:
-            line = settings.bands.kick_below
+            line = settings.kick_line
             low = count_low_rounds(uow, interval, index, newest, line)
             obstacle = obstacle or _of_rounds(low, settings.kick_after_rounds)
         if index is not None and obstacle is None:

@@ -24,7 +24,7 @@ def first_low(
     They are `settings.kick_after_rounds`, fewer where there were not as many yet. What comes later
     does not change them: they are what every reporter's evidence names.
     """
-    line, count = settings.bands.kick_below, settings.kick_after_rounds
+    line, count = settings.kick_line, settings.kick_after_rounds
     return first_low_run(_since(uow, interval, index), line, count)
 
 
@@ -34,7 +34,7 @@ def count_low_rounds(
     """Count the newest rounds in a row that showed a node low while its interval was open.
 
     `newest`: the last `kick_after_rounds` accepted rounds, oldest first; no others are counted.
-    `line` is a lane: `Bands.kick_below`.
+    `line` is a lane: `ReportSettings.kick_line`.
     """
     rounds = [accepted for accepted in newest if accepted.as_of >= interval.opened_at.block]
     if not rounds:

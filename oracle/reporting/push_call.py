@@ -4,7 +4,7 @@ from typing_extensions import override
 
 from oracle.bindings.expected_events import missing_effect
 from oracle.chain.heads import Heads
-from oracle.domain.reports.lanes import lanes_of
+from oracle.domain.reports.lanes import band_of, lanes_of
 from oracle.domain.reports.round_data import decode_records
 from oracle.quorum.resigning import with_more_gas
 from oracle.reporting.push_retries import is_renewed_by, why_hopeless
@@ -13,7 +13,7 @@ from oracle.reporting.submission import why_not_worth
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.call_registry import CallKind, CallStage, ClosedOutcome, Decision
+from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.receipt_quorum import Receipt
 
 
@@ -83,9 +83,9 @@ class PushCall(CallKind):
         in_flight = {} if open_one is None else dict(decode_records(open_one.report.records))
         on_chain = uow.rounds.words(wanted)
         written = {number: word.value for number, word in on_chain.items()} | in_flight
-        band_of = self._context.settings.bands.band_of
+        kick_line = self._context.settings.kick_line
         return any(
-            band_of(before) != band_of(after)
+            band_of(before, kick_line) != band_of(after, kick_line)
             for number, word in wanted.items()
             for before, after in zip(lanes_of(written.get(number, 0)), lanes_of(word), strict=True)
         )
@@ -97,7 +97,14 @@ class PushCall(CallKind):
         )
 
     @override
-    def on_closed(self, uow: UnitOfWork, call: Intent, outcome: ClosedOutcome) -> None:
+    def on_closed(
+        self,
+        uow: UnitOfWork,
+        call: Intent,
+        reason: str | None,
+        *,
+        replaced_by: Intent | None = None,
+    ) -> None:
         """Mark the report of a push that has ended.
 
         Another transmitter may have brought the same report: what the chain accepted counts, once
@@ -105,8 +112,8 @@ class PushCall(CallKind):
         again.
         """
         period, wanted = call.request.period, call.request.round
-        heir = outcome.replaced_by
-        if period is None or wanted is None or (heir is not None and is_renewed_by(call, heir)):
+        is_renewed = replaced_by is not None and is_renewed_by(call, replaced_by)
+        if period is None or wanted is None or is_renewed:
             return
         stored = uow.reports.at(period)
         if stored is None or stored.state is not ReportState.DUE:
@@ -115,7 +122,7 @@ class PushCall(CallKind):
             # Cut again since, on the chain that stayed: this push spoke of another block.
             return
         accepted = uow.rounds.accepted_round(wanted)
-        if outcome.reason is None:
+        if reason is None:
             uow.reports.mark(period, ReportState.LANDED)
         elif accepted is None or accepted.digest != call.request.digest:
-            uow.reports.mark(period, ReportState.MISSED, outcome.reason)
+            uow.reports.mark(period, ReportState.MISSED, reason)

@@ -69,7 +69,7 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
     members = _members(uow)
     moves = _moves(uow, report, None)
     reason = excess_change_reason(
-        list(moves.values()), members, context.settings.bands.kick_below, context.sanity
+        list(moves.values()), members, context.settings.kick_line, context.sanity
     )
     if reason is not None:
         reason = _looked_at_closely(context, uow, report)
@@ -128,9 +128,7 @@ def _looked_at_closely(context: ReportingContext, uow: UnitOfWork, report: Repor
         and indexes[index].node in nodes
         and nodes[indexes[index].node].membership is Membership.MEMBER
     ]
-    return excess_change_reason(
-        theirs, _members(uow), context.settings.bands.kick_below, context.sanity
-    )
+    return excess_change_reason(theirs, _members(uow), context.settings.kick_line, context.sanity)
 
 
 def _why_quiet(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:

@@ -9,7 +9,6 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.submission_policy import (
-    Bounds,
     ReportChange,
     SubmissionValue,
     change_between,
@@ -89,12 +88,16 @@ def _weighed(
     records = decode_records(report.records)
     words = uow.rounds.words(number for number, _ in records)
     on_chain = {number: word.value for number, word in words.items()}
-    change, is_urgent = change_between(on_chain, records, context.settings.bands)
+    change, is_urgent = change_between(on_chain, records, context.settings.kick_line)
     news = ReportChange(
         words=sum(on_chain.get(number) != word for number, word in records),
         change=change,
         is_urgent=is_urgent,
         age=now - min([pushed_at, *(word.time for word in words.values())]),
     )
-    bounds = Bounds(context.settings.heartbeat_seconds, context.tx.publisher.caps.fee_per_gas)
-    return submission_value_of(news, context.submission_policy, bounds)
+    return submission_value_of(
+        news,
+        context.submission_policy,
+        heartbeat=context.settings.heartbeat_seconds,
+        cap=context.tx.publisher.caps.fee_per_gas,
+    )

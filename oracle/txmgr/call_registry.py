@@ -7,7 +7,7 @@ transaction asks nobody else; only `on_refused` and `may_take_over` may go to th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError
@@ -81,16 +81,6 @@ class Decision:
 
 
 _GO = Decision()
-
-
-class ClosedOutcome(NamedTuple):
-    """How a call ended: `reason` None: it did what it was for.
-
-    `replaced_by`: the call that was put on its nonce; either may still land.
-    """
-
-    reason: str | None = None
-    replaced_by: Intent | None = None
 
 
 class CallKind(Protocol):
@@ -181,9 +171,20 @@ class CallKind(Protocol):
         del receipt, call
         return None
 
-    def on_closed(self, uow: UnitOfWork, call: Intent, outcome: ClosedOutcome) -> None:
-        """Note what its end means for what it was for, in the commit that closes it."""
-        del uow, call, outcome
+    def on_closed(
+        self,
+        uow: UnitOfWork,
+        call: Intent,
+        reason: str | None,
+        *,
+        replaced_by: Intent | None = None,
+    ) -> None:
+        """Note what the end of a call means for what it was for, in the commit that closes it.
+
+        `reason` None: it did what it was for. `replaced_by`: the call that was put on its nonce;
+        either may still land.
+        """
+        del uow, call, reason, replaced_by
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from oracle.store.outbox.records import (
 )
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
 from oracle.txmgr.budget import gas_of_block, limit_for, nonce_budget
-from oracle.txmgr.call_registry import ClosedOutcome
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, gas_limit
 from oracle.txmgr.client.preflight import PreflightOutcome, count, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
@@ -186,8 +185,9 @@ def _take_over(
     slots.replace_call(waiting.slot, intent, heads.latest.number, context.stamp)
     slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, context.stamp)
     # Should it land all the same, the fold will see it.
-    outcome = ClosedOutcome(f"{reason} of nonce {waiting.slot.nonce}", intent)
-    context.registry.kind_of(waiting.intent).on_closed(uow, waiting.intent, outcome)
+    context.registry.kind_of(waiting.intent).on_closed(
+        uow, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}", replaced_by=intent
+    )
 
 
 def _ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:

@@ -8,7 +8,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.telemetry.txmgr_metrics import TOO_BIG
 from oracle.txmgr.budget import gas_of_block
-from oracle.txmgr.call_registry import CallStage, ClosedOutcome, Decision
+from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
@@ -82,7 +82,7 @@ def followed(
         return StepResult(f"{kind} {error_class}", added, f"instead of intent {intent.id}: {text}")
     if decision.state is not None:
         intents.end(intent, decision.state, text, context.stamp)
-        context.registry.kind_of(intent).on_closed(uow, intent, ClosedOutcome(text))
+        context.registry.kind_of(intent).on_closed(uow, intent, text)
         return StepResult(f"{kind} {decision.state}", intent.id, text)
     is_news = intents.postpone(intent, decision.until or 0, decision.why, context.stamp)
     return StepResult(f"{kind} waits", intent.id, f"{error_class}: {text}") if is_news else None

@@ -15,9 +15,8 @@ from oracle.store.outbox.records import (
 )
 from oracle.telemetry.txmgr_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 from oracle.txmgr.budget import paid
-from oracle.txmgr.call_registry import ClosedOutcome
 from oracle.txmgr.client.nonce_uses import Use
-from oracle.txmgr.client.receipts import MinedCall, Receipt, SimulatedCall, why_reverted
+from oracle.txmgr.client.receipts import Receipt, SimulatedCall, why_reverted
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
@@ -69,8 +68,13 @@ def finalize(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt
     cost = paid(context, slot, won, receipt) if receipt.is_priced else None
     if not receipt.succeeded:
         call = SimulatedCall(request.account.address, request.contract, request.calldata)
-        mined = MinedCall(call, won.signed.gas_limit, context.registry.refusal_of)
-        why = why_reverted(context.publisher.lines, receipt, mined)
+        why = why_reverted(
+            context.publisher.lines,
+            receipt,
+            call,
+            gas_limit=won.signed.gas_limit,
+            refusal_of=context.registry.refusal_of,
+        )
         return _finalize_slot(context, slot, cost, why)
     missing = context.registry.kind_of(intent).missing_effect(receipt, intent)
     if missing is None:
@@ -122,7 +126,7 @@ def _named(uow: UnitOfWork, slot: NonceSlot) -> Intent:
 
 
 def _tell_kind(context: TxContext, uow: UnitOfWork, intent: Intent, reason: str | None) -> None:
-    context.registry.kind_of(intent).on_closed(uow, intent, ClosedOutcome(reason))
+    context.registry.kind_of(intent).on_closed(uow, intent, reason)
 
 
 def _finalize_slot(

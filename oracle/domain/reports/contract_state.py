@@ -12,6 +12,11 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.kicks import Kick
+from oracle.domain.reports.lanes import LOWEST_SCORE
+
+# A small network may always lose so many lanes at once.
+LEAST_FALLS = 4
+_WHOLE_SHARE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,15 @@ class RoundLimits(NamedTuple):
     max_new_nodes: int = 200
     fall_share: int = 1000
     big_fall: int = 2500
+
+    def max_falls(self, open_lanes: int) -> int:
+        """Return how many lanes may fall where so many were open before."""
+        return max(LEAST_FALLS, open_lanes * self.fall_share // _WHOLE_SHARE)
+
+    def is_fall(self, before: int, after: int) -> bool:
+        """Tell whether a lane closes, or sinks by more than a big fall; a first lane does not."""
+        is_closed = before >= LOWEST_SCORE > after
+        return is_closed or after + self.big_fall < before
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ is noted beside it. See docs/explanation/kickouts.md#states.
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
@@ -43,13 +42,6 @@ class KickState(StrEnum):
 EXPELLED = frozenset({KickState.EXECUTED, KickState.REFUSED})
 # Seconds: the end of time, as the contract counts it.
 FOR_EVER = 2**40 - 1
-
-
-class ExecutedIn(NamedTuple):
-    """The round before an execution, and how many seconds the expulsion lasts."""
-
-    round: int
-    cooldown: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +101,16 @@ def kick_from_proposal(event: KickProposed) -> Kick:
     )
 
 
-def record_execution(before: Kick | None, event: KickExecuted, executed_in: ExecutedIn) -> Kick:
+def record_execution(
+    before: Kick | None, event: KickExecuted, *, head_round: int, cooldown: int
+) -> Kick:
     """Return the kickout after the node was expelled, or the network was asked once more.
 
-    `before` None: it was proposed before the first block that we read.
+    `before` None: it was proposed before the first block that we read. `head_round` is the round
+    before the execution; the expulsion lasts `cooldown` seconds.
     """
     kick = before or _kick_without_proposal(event.node, event.evidence, event.at)
-    gone, head_round = kick.expulsion, executed_in.round
-    until = min(event.time + executed_in.cooldown, FOR_EVER)
+    gone, until = kick.expulsion, min(event.time + cooldown, FOR_EVER)
     expulsion = Expulsion(event.at, head_round, until, event.target, head_round, event.at)
     if gone is not None and kick.state in EXPELLED:
         # Where the last try worked, the node is back, and refusals are counted anew.

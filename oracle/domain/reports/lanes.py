@@ -5,7 +5,6 @@ See docs/reference/report-format.md#lanes.
 """
 
 from struct import Struct
-from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
@@ -27,19 +26,15 @@ _LANE_MASK = 0xFFFF
 _LANES = Struct("<16H")
 
 
-class Bands(NamedTuple):
-    """Where lanes are cut into bands; crossing from one band to another is reported at once.
+def band_of(lane: int, kick_line: int) -> int:
+    """Return the band of a lane; crossing from one band to another is reported at once.
 
-    `kick_below` is the contract's kickout line as a lane: a QoS of 2000 is lane 2002.
+    0 never reported, 1 not selectable, 2 under the kickout line, 3 above it. `kick_line` is the
+    contract's kickout line as a lane: a QoS of 2000 is lane 2002.
     """
-
-    kick_below: int
-
-    def band_of(self, lane: int) -> int:
-        """0 never reported, 1 not selectable, 2 under the kickout line, 3 above it."""
-        if lane < LOWEST_SCORE:
-            return lane
-        return 2 if lane < self.kick_below else 3
+    if lane < LOWEST_SCORE:
+        return lane
+    return 2 if lane < kick_line else 3
 
 
 def lane_of(

@@ -37,7 +37,7 @@ def lane_after_each_round(
 
 
 def is_low(lane: int, line: int) -> bool:
-    """Return whether the contract calls a lane low; `line` is a lane: `Bands.kick_below`."""
+    """Return whether the contract calls a lane low; `line` is `ReportSettings.kick_line`."""
     return lane != NEVER_REPORTED and lane < line
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
-from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, Bands, lanes_of
+from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, band_of, lanes_of
 from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import WantedWords
@@ -59,8 +59,9 @@ class ReportSettings:
             raise ValueError("kick_below must lie in 0..10000")
 
     @property
-    def bands(self) -> Bands:
-        return Bands(self.kick_below + LOWEST_SCORE)
+    def kick_line(self) -> int:
+        """The kickout line as a lane."""
+        return self.kick_below + LOWEST_SCORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +175,14 @@ _FRESH, _CROSSED, _DEVIATED, _UNCHANGED = range(4)
 def _urgency(on_chain: int, wanted: int, settings: ReportSettings) -> int:
     if on_chain == wanted:
         return _UNCHANGED
-    bands = settings.bands
     # Most changed words differ in one lane of sixteen.
     pairs = [
         (one, other)
         for one, other in zip(lanes_of(on_chain), lanes_of(wanted), strict=True)
         if one != other
     ]
-    if any(bands.band_of(one) != bands.band_of(other) for one, other in pairs):
+    line = settings.kick_line
+    if any(band_of(one, line) != band_of(other, line) for one, other in pairs):
         return _CROSSED
     if any(abs(one - other) >= settings.deviation for one, other in pairs):
         return _DEVIATED

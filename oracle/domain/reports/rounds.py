@@ -32,7 +32,6 @@ from oracle.domain.reports.contract_state import (
 )
 from oracle.domain.reports.kicks import (
     FOR_EVER,
-    ExecutedIn,
     Kick,
     KickState,
     initial_expulsion,
@@ -145,8 +144,10 @@ class Rounds:
             case KickExecuted(node=node):
                 known = self.standing.kick_limits
                 cooldown = FOR_EVER if known is None else known.kick_cooldown
-                executed_in = ExecutedIn(self.head.round, cooldown)
-                self._set_kick(record_execution(self.kicks.get(node), event, executed_in))
+                before, head_round = self.kicks.get(node), self.head.round
+                self._set_kick(
+                    record_execution(before, event, head_round=head_round, cooldown=cooldown)
+                )
             case KickRefused(node=node):
                 self._set_kick(record_refusal(self.kicks.get(node), event, self.head.round))
             case NodeExpelled():

@@ -62,7 +62,7 @@ def count_large_changes(moves: Sequence[Move], sanity: Sanity) -> int:
 def count_newly_low(moves: Sequence[Move], kick_line: int) -> int:
     """Count the lanes that were good and would be under the line, or not selectable.
 
-    `kick_line` is a lane: `Bands.kick_below`.
+    `kick_line` is a lane: `ReportSettings.kick_line`.
     """
     return sum(one.before >= kick_line > one.after for one in moves) + sum(
         # Those under the line already may still become unselectable.

@@ -6,9 +6,8 @@ See docs/explanation/reports.md#when-to-publish.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from oracle.domain.reports.lanes import Bands, lanes_of
+from oracle.domain.reports.lanes import band_of, lanes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +22,6 @@ class SubmissionPolicy:
     cheap: int | None = None
     least_words: int = 1
     least_change: int | None = None
-
-
-class Bounds(NamedTuple):
-    """What nothing goes beyond: seconds that news may wait, and wei per gas."""
-
-    heartbeat: int
-    cap: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +49,14 @@ class SubmissionValue:
 
 
 def change_between(
-    on_chain: Mapping[int, int], wanted: Iterable[tuple[int, int]], bands: Bands
+    on_chain: Mapping[int, int], wanted: Iterable[tuple[int, int]], kick_line: int
 ) -> tuple[int, bool]:
     """Return by how many steps lanes move in sum, and whether one crosses a band.
 
     Args:
         on_chain: word number to word; a word that is missing was never written.
         wanted: the records of a report.
-        bands: where lanes are cut.
+        kick_line: the kickout line as a lane (`ReportSettings.kick_line`).
     """
     total, crosses = 0, False
     for number, word in wanted:
@@ -73,30 +65,32 @@ def change_between(
             continue
         for old, new in zip(lanes_of(before), lanes_of(word), strict=True):
             total += abs(new - old)
-            crosses = crosses or bands.band_of(old) != bands.band_of(new)
+            crosses = crosses or band_of(old, kick_line) != band_of(new, kick_line)
     return total, crosses
 
 
-def max_fee_for_age(age: int, submission_policy: SubmissionPolicy, bounds: Bounds) -> int:
+def max_fee_for_age(
+    age: int, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
+) -> int:
     """Return the most wei per gas for ordinary news of this age: it grows up to the cap.
 
-    At the heartbeat it is the cap, so that nothing waits longer for a cheaper block.
+    `cap` is in wei per gas, `heartbeat` in seconds: at that age it is the cap, so that nothing
+    waits longer for a cheaper block.
     """
-    heartbeat, cap = bounds
     cheap = cap if submission_policy.cheap is None else min(submission_policy.cheap, cap)
     waited = min(max(age, 0), heartbeat)
     return cheap + (cap - cheap) * waited // heartbeat
 
 
 def submission_value_of(
-    news: ReportChange, submission_policy: SubmissionPolicy, bounds: Bounds
+    news: ReportChange, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
 ) -> SubmissionValue:
     """Tell whether a report may go now and how much it may cost."""
     if news.is_urgent:
-        return SubmissionValue(now=True, why="a node crosses a band", most_per_gas=bounds.cap)
-    if news.age >= bounds.heartbeat:
-        return SubmissionValue(now=True, why="the heartbeat is reached", most_per_gas=bounds.cap)
-    most = max_fee_for_age(news.age, submission_policy, bounds)
+        return SubmissionValue(now=True, why="a node crosses a band", most_per_gas=cap)
+    if news.age >= heartbeat:
+        return SubmissionValue(now=True, why="the heartbeat is reached", most_per_gas=cap)
+    most = max_fee_for_age(news.age, submission_policy, heartbeat=heartbeat, cap=cap)
     is_enough = news.words >= submission_policy.least_words or (
         submission_policy.least_change is not None
         and news.change >= submission_policy.least_change

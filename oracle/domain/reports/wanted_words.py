@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address
 from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
+from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     LOWEST_SCORE,
@@ -23,10 +24,6 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
-
-# A small network may always lose so many at once.
-LEAST_FALLS = 4
-_WHOLE_SHARE = 10_000
 
 
 class FallCause(IntEnum):
@@ -50,22 +47,6 @@ def fall_cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
     return FallCause.PAUSED if node.paused else FallCause.OTHER
 
 
-class FallCap(NamedTuple):
-    """What the contract takes: `share` in 1/10,000 of the open lanes; `big_fall` in lane steps."""
-
-    share: int
-    big_fall: int
-
-    def most(self, open_lanes: int) -> int:
-        """Return how many lanes may fall where so many were open before."""
-        return max(LEAST_FALLS, open_lanes * self.share // _WHOLE_SHARE)
-
-    def is_fall(self, before: int, after: int) -> bool:
-        """Tell whether a lane closes, or sinks by more than a big fall; a first lane does not."""
-        is_closed = before >= LOWEST_SCORE > after
-        return is_closed or after + self.big_fall < before
-
-
 class SpreadWords(NamedTuple):
     """The words that a round may carry; `waiting`: falls that were left for later ones."""
 
@@ -79,7 +60,7 @@ def count_open_lanes(words: Mapping[int, int]) -> int:
 
 
 def falling_lanes(
-    on_chain: Mapping[int, int], wanted: Mapping[int, int], cap: FallCap
+    on_chain: Mapping[int, int], wanted: Mapping[int, int], limits: RoundLimits
 ) -> Iterator[tuple[int, int]]:
     """Yield the indexes whose lane would fall, ascending, each with the lane that it has."""
     for number in sorted(wanted):
@@ -88,14 +69,14 @@ def falling_lanes(
             continue
         pairs = zip(lanes_of(before), lanes_of(after), strict=True)
         for place, (old, new) in enumerate(pairs):
-            if cap.is_fall(old, new):
+            if limits.is_fall(old, new):
                 yield number * LANES_PER_WORD + place, old
 
 
 def limit_falls(
     on_chain: Mapping[int, int],
     wanted: Mapping[int, int],
-    cap: FallCap,
+    limits: RoundLimits,
     causes: Callable[[list[int]], Mapping[int, FallCause]],
 ) -> SpreadWords:
     """Keep the first falls by cause and index; the lanes of the others stay as they are.
@@ -103,11 +84,11 @@ def limit_falls(
     Args:
         on_chain: word number to word, as the contract holds them.
         wanted: the same, as the fold would have them.
-        cap: what the contract takes.
+        limits: what the contract takes.
         causes: why these indexes fall; asked only where too many do.
     """
-    falling = dict(falling_lanes(on_chain, wanted, cap))
-    most = cap.most(count_open_lanes(on_chain))
+    falling = dict(falling_lanes(on_chain, wanted, limits))
+    most = limits.max_falls(count_open_lanes(on_chain))
     words = dict(wanted)
     if len(falling) <= most:
         return SpreadWords(words, 0)
@@ -183,7 +164,6 @@ def wanted_words(
         number = word_of(index)
         words[number] = with_lane(words.get(number, 0), index, scored_at.lane(fresh.get(node)))
     on_chain = {number: word.value for number, word in rounds.words.items()}
-    limits = rounds.limits
 
     def causes(indexes: list[int]) -> dict[int, FallCause]:
         # Lanes of rounds before the first block that we read have no holder that we know of.
@@ -194,9 +174,7 @@ def wanted_words(
             for index, node in known.items()
         }
 
-    spread_words = limit_falls(
-        on_chain, words, FallCap(limits.fall_share, limits.big_fall), causes
-    )
+    spread_words = limit_falls(on_chain, words, rounds.limits, causes)
     return WantedWords(
         words=spread_words.words,
         registrations=registrations,

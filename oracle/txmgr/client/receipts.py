@@ -144,21 +144,20 @@ def without_blocks(seen: ReceiptQuorum, gone: Collection[Hash]) -> ReceiptQuorum
     return ReceiptQuorum(tuple(views), seen.quorum)
 
 
-class MinedCall(NamedTuple):
-    """A call that is in a block, for how much gas, and who reads what its contract says."""
-
-    call: SimulatedCall
-    gas_limit: int
-    refusal_of: RefusalDecoder
-
-
-def why_reverted(lines: PoolView, receipt: Receipt, mined: MinedCall) -> str:
+def why_reverted(
+    lines: PoolView,
+    receipt: Receipt,
+    call: SimulatedCall,
+    *,
+    gas_limit: int,
+    refusal_of: RefusalDecoder,
+) -> str:
     """Say why a mined call failed, after asking again on the block before, and then on its own.
 
     A guess where the state moved on. `out_of_gas` where all gas is gone (a call hands on 63/64 of
     what it has) and the call has no reason of its own. Never raises.
     """
-    refusal, own, (call, gas_limit, refusal_of) = None, receipt.block_number, mined
+    refusal, own = None, receipt.block_number
     try:
         # What was in its way may have come before it in its own block.
         refusal = refusal_at(lines, call, own - 1, refusal_of)

@@ -31,7 +31,7 @@ def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path,
             low = first_low(uow, INTERVAL, 3, SETTINGS)
             assert [one.round for one in low] == [10, 11, 12]
             newest = uow.rounds.accepted(SETTINGS.kick_after_rounds)
-            line = SETTINGS.bands.kick_below
+            line = SETTINGS.kick_line
             assert count_low_rounds(uow, INTERVAL, 3, newest, line) == len(low)
 
             def until(_room: RoundRepository, *_asked: int) -> None:

@@ -10,7 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
-from oracle.txmgr.call_registry import CallKind, CallStage, ClosedOutcome, Decision
+from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.confirmer import confirm
 from tests.support.office import FINALITY, Office, next_step
 
@@ -35,8 +35,15 @@ class Ping(CallKind):
         return Decision.go()
 
     @override
-    def on_closed(self, uow: UnitOfWork, call: Intent, outcome: ClosedOutcome) -> None:
-        self.closed.append((call.request.subject, outcome.reason))
+    def on_closed(
+        self,
+        uow: UnitOfWork,
+        call: Intent,
+        reason: str | None,
+        *,
+        replaced_by: Intent | None = None,
+    ) -> None:
+        self.closed.append((call.request.subject, reason))
 
 
 def at_once(office: Office, size: int) -> Ping:

@@ -6,8 +6,8 @@ import pytest
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
+from oracle.domain.reports.contract_state import LEAST_FALLS
 from oracle.domain.reports.sanity_limits import Sanity
-from oracle.domain.reports.wanted_words import LEAST_FALLS
 from oracle.errors import InputError
 from oracle.reporting.readiness import first_gap
 from oracle.reporting.report_planner import plan_push

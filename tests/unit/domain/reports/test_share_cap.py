@@ -2,9 +2,9 @@
 
 from hypothesis import given, strategies as st
 
+from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.reports.lanes import LOWEST_SCORE, lanes_of, with_lane
 from oracle.domain.reports.wanted_words import (
-    FallCap,
     FallCause,
     count_open_lanes,
     falling_lanes,
@@ -17,14 +17,14 @@ a_word = st.lists(lanes, min_size=16, max_size=16).map(
     lambda found: sum(lane << 16 * place for place, lane in enumerate(found))
 )
 some_words = st.dictionaries(st.integers(0, 3), a_word, max_size=4)
-caps = st.builds(FallCap, st.integers(0, 10_000), st.integers(0, 10_000))
+caps = st.builds(RoundLimits, fall_share=st.integers(0, 10_000), big_fall=st.integers(0, 10_000))
 
 
 def causes_by(cause: FallCause):
     return lambda indexes: dict.fromkeys(indexes, cause)
 
 
-def fallen(before: dict[int, int], after: dict[int, int], cap: FallCap) -> int:
+def fallen(before: dict[int, int], after: dict[int, int], cap: RoundLimits) -> int:
     """As the contract counts: lane by lane, of the words that a report carries."""
     count = 0
     for number, word in after.items():
@@ -37,7 +37,7 @@ def fallen(before: dict[int, int], after: dict[int, int], cap: FallCap) -> int:
 @given(some_words, some_words, caps)
 def test_never_more_fall_than_the_contract_takes(before, wanted, cap):
     kept = limit_falls(before, wanted, cap, causes_by(FallCause.OTHER))
-    most = max(4, count_open_lanes(before) * cap.share // 10_000)
+    most = max(4, count_open_lanes(before) * cap.fall_share // 10_000)
 
     assert fallen(before, kept.words, cap) <= most
     assert fallen(before, wanted, cap) == min(most, fallen(before, wanted, cap)) + kept.waiting
@@ -67,7 +67,7 @@ def ten_fall(share: int = 1000):
     """Ten of ten open lanes are to close; four may."""
     before = {0: sum(5002 << 16 * place for place in range(10))}
     wanted = {0: sum(1 << 16 * place for place in range(10))}
-    return before, wanted, FallCap(share, 2500)
+    return before, wanted, RoundLimits(fall_share=share)
 
 
 def closed_first(causes) -> list[int]:
@@ -100,14 +100,14 @@ def test_nobody_is_asked_why_where_no_lane_has_to_wait():
 
 
 def test_the_first_lane_of_a_node_is_no_fall():
-    assert list(falling_lanes({}, {0: with_lane(0, 3, 1)}, FallCap(0, 2500))) == []
+    assert list(falling_lanes({}, {0: with_lane(0, 3, 1)}, RoundLimits(fall_share=0))) == []
 
 
 @vectors_of("falls", file="rounds")
 def test_so_many_lanes_fall_as_the_vector_says(vector: Vector):
     before = {number: int(word, 16) for number, word in vector["before"]}
     after = {number: int(word, 16) for number, word in vector["after"]}
-    cap = FallCap(vector["fall_share"], vector["big_fall"])
+    cap = RoundLimits(fall_share=vector["fall_share"], big_fall=vector["big_fall"])
 
     assert [index for index, _ in falling_lanes(before, after, cap)] == vector["falling"]
-    assert cap.most(count_open_lanes(before)) == vector["most"]
+    assert cap.max_falls(count_open_lanes(before)) == vector["most"]

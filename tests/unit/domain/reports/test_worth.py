@@ -2,9 +2,8 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.reports.lanes import Bands, with_lane
+from oracle.domain.reports.lanes import with_lane
 from oracle.domain.reports.submission_policy import (
-    Bounds,
     ReportChange,
     SubmissionPolicy,
     SubmissionValue,
@@ -16,7 +15,9 @@ from tests.support.examples import examples
 
 fees = st.integers(min_value=1, max_value=10**12)
 seconds = st.integers(min_value=0, max_value=10**7)
-bounds = st.builds(Bounds, heartbeat=st.integers(min_value=1, max_value=10**6), cap=fees)
+bounds = st.fixed_dictionaries(
+    {"heartbeat": st.integers(min_value=1, max_value=10**6), "cap": fees}
+)
 submission_policy = st.builds(
     SubmissionPolicy,
     cheap=st.none() | fees,
@@ -36,31 +37,31 @@ news = st.builds(
 @given(seconds, seconds, submission_policy, bounds)
 def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, submission_policy, bounds):
     younger, older = sorted((one, other))
-    assert max_fee_for_age(younger, submission_policy, bounds) <= max_fee_for_age(
-        older, submission_policy, bounds
+    assert max_fee_for_age(younger, submission_policy, **bounds) <= max_fee_for_age(
+        older, submission_policy, **bounds
     )
 
 
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_nothing_costs_more_than_the_cap(news, submission_policy, bounds):
-    assert 0 < submission_value_of(news, submission_policy, bounds).most_per_gas <= bounds.cap
+    assert 0 < submission_value_of(news, submission_policy, **bounds).most_per_gas <= bounds["cap"]
 
 
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_nothing_waits_past_the_heartbeat(news, submission_policy, bounds):
-    old = ReportChange(news.words, news.change, news.is_urgent, bounds.heartbeat)
-    worth = submission_value_of(old, submission_policy, bounds)
-    assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
+    old = ReportChange(news.words, news.change, news.is_urgent, bounds["heartbeat"])
+    worth = submission_value_of(old, submission_policy, **bounds)
+    assert (worth.now, worth.most_per_gas) == (True, bounds["cap"])
 
 
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy, bounds):
     urgent = ReportChange(news.words, news.change, is_urgent=True, age=news.age)
-    assert submission_value_of(urgent, submission_policy, bounds) == SubmissionValue(
-        now=True, why="a node crosses a band", most_per_gas=bounds.cap
+    assert submission_value_of(urgent, submission_policy, **bounds) == SubmissionValue(
+        now=True, why="a node crosses a band", most_per_gas=bounds["cap"]
     )
 
 
@@ -68,23 +69,23 @@ def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy,
 @given(news, bounds)
 def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bounds):
     some = ReportChange(max(1, news.words), news.change, news.is_urgent, news.age)
-    worth = submission_value_of(some, SubmissionPolicy(), bounds)
-    assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
+    worth = submission_value_of(some, SubmissionPolicy(), **bounds)
+    assert (worth.now, worth.most_per_gas) == (True, bounds["cap"])
 
 
 def test_few_words_wait_unless_their_lanes_move_by_enough():
     submission_policy, bounds = (
         SubmissionPolicy(least_words=3, least_change=500),
-        Bounds(3600, 100),
+        {"heartbeat": 3600, "cap": 100},
     )
-    assert not submission_value_of(_calm(2, 499), submission_policy, bounds).now
-    assert submission_value_of(_calm(3, 1), submission_policy, bounds).now
-    assert submission_value_of(_calm(1, 500), submission_policy, bounds).now
+    assert not submission_value_of(_calm(2, 499), submission_policy, **bounds).now
+    assert submission_value_of(_calm(3, 1), submission_policy, **bounds).now
+    assert submission_value_of(_calm(1, 500), submission_policy, **bounds).now
 
 
 def test_the_price_grows_in_step_with_the_age():
-    submission_policy, bounds = SubmissionPolicy(cheap=20), Bounds(heartbeat=100, cap=120)
-    assert [max_fee_for_age(age, submission_policy, bounds) for age in (0, 50, 100, 999)] == [
+    submission_policy, bounds = SubmissionPolicy(cheap=20), {"heartbeat": 100, "cap": 120}
+    assert [max_fee_for_age(age, submission_policy, **bounds) for age in (0, 50, 100, 999)] == [
         20,
         70,
         120,
@@ -95,14 +96,13 @@ def test_the_price_grows_in_step_with_the_age():
 def test_steps_are_summed_over_the_lanes_of_all_words():
     before = {0: with_lane(with_lane(0, 0, 5000), 1, 6000)}
     wanted = [(0, with_lane(with_lane(0, 0, 5100), 1, 5950)), (7, 0)]
-    assert change_between(before, wanted, Bands(2002)) == (150, False)
+    assert change_between(before, wanted, 2002) == (150, False)
 
 
 def test_a_lane_that_falls_under_the_line_or_appears_crosses_a_band():
-    bands = Bands(2002)
-    assert change_between({0: 2002}, [(0, 2001)], bands) == (1, True)
-    assert change_between({}, [(0, 5002)], bands) == (5002, True)
-    assert change_between({0: 5002}, [(0, 1)], bands) == (5001, True)
+    assert change_between({0: 2002}, [(0, 2001)], 2002) == (1, True)
+    assert change_between({}, [(0, 5002)], 2002) == (5002, True)
+    assert change_between({0: 5002}, [(0, 1)], 2002) == (5001, True)
 
 
 def _calm(words: int, change: int) -> ReportChange:
