@@ -22,20 +22,13 @@ CANCELLER = keccak(text="CANCELLER_ROLE")
 _NO_PREDECESSOR = bytes(32)
 
 
-@dataclass(frozen=True, slots=True)
-class TimelockSetup:
-    """Who proposes and cancels (`owner`, a multisig), and seconds until anyone may execute.
+def timelock_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
+    """Return the creation code of a timelock, constructor arguments included.
 
-    It has no admin of its own: whatever changes it goes through it.
+    `owner` (a multisig) proposes and cancels; anyone may execute after `delay` seconds. It has no
+    admin of its own: whatever changes it goes through it.
     """
-
-    owner: Address
-    delay: int = DEFAULT_DELAY
-
-    @property
-    def code(self) -> str:
-        """The creation code, constructor arguments included."""
-        return creation_code(TIMELOCK, self.delay, [self.owner], [ZERO_ADDRESS], ZERO_ADDRESS)
+    return creation_code(TIMELOCK, delay, [owner], [ZERO_ADDRESS], ZERO_ADDRESS)
 
 
 @dataclass(frozen=True, slots=True)

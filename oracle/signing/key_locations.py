@@ -42,24 +42,20 @@ class KmsKey:
 
 
 @dataclass(frozen=True, slots=True)
-class SignerConnection:
-    """How a remote signer is spoken to: a client certificate, a CA file, a file with a token."""
+class RemoteKey:
+    """A key behind another host's JSON-RPC (Web3Signer, Clef): which account it must be.
 
+    The host is asked with a client certificate, a CA file or a token of a file, where given.
+    """
+
+    url: str = field(repr=False)
+    address: Address
     certificate: Path | None = None
     certificate_key: Path | None = None
     ca_file: Path | None = None
     token_file: Path | None = None
     typed_data_method: str = TYPED_DATA_METHODS[0]
     timeout_seconds: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteKey:
-    """A key behind another host's JSON-RPC (Web3Signer, Clef): which account it must be."""
-
-    url: str = field(repr=False)
-    address: Address
-    wire: SignerConnection = SignerConnection()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from oracle.errors import InputError, TransientError
 from oracle.rpc.replies import is_of
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess
-from oracle.signing.key_locations import RemoteKey, SignerConnection
+from oracle.signing.key_locations import RemoteKey
 from oracle.signing.keystore import read_secret
 from oracle.signing.signature_checks import checked_statement, compared
 from oracle.signing.signer import (
@@ -41,7 +41,7 @@ _SHOWN = 200
 class RemoteSigner:
     """One account. `repr` shows its address and host alone."""
 
-    __slots__ = ("_address", "_http", "_name", "_numbers", "_wire")
+    __slots__ = ("_address", "_http", "_name", "_numbers", "_place")
 
     def __init__(self, place: RemoteKey) -> None:
         """Nothing is asked yet.
@@ -50,10 +50,10 @@ class RemoteSigner:
             InputError: a file of the wire is missing or may be read by others.
         """
         self._address = Address(place.address.lower())
-        self._wire = place.wire
+        self._place = place
         self._name = urlsplit(place.url).hostname or "the remote signer"
         self._http = BoundedHttp(
-            place.url, name=self._name, max_bytes=_MOST_BYTES, access=_access(place.wire)
+            place.url, name=self._name, max_bytes=_MOST_BYTES, access=_access(place)
         )
         self._numbers = itertools.count(1)
 
@@ -68,7 +68,7 @@ class RemoteSigner:
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
         """Have a report or a kickout signed, as a whole EIP-712 structure. See `Signer`."""
         written = json.dumps(typed(statement, domain))
-        told = self._ask(self._wire.typed_data_method, [self.address, written])
+        told = self._ask(self._place.typed_data_method, [self.address, written])
         raw = _bytes(told, self._name)
         if raw[-1:] in {b"\x00", b"\x01"}:
             # Some write the parity alone.
@@ -104,7 +104,7 @@ class RemoteSigner:
             RpcError: none, or not in time.
             ValueError: another status, or too large.
         """
-        seconds = self._wire.timeout_seconds
+        seconds = self._place.timeout_seconds
         # Whoever drips bytes is never late for any one of them: as a whole it is.
         answer = self._http.post(json.dumps(asked).encode(), seconds, seconds)
         if answer.status != HTTPStatus.OK:
@@ -136,18 +136,18 @@ def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, obj
     return asked if transaction.to is None else {**asked, "to": transaction.to}
 
 
-def _access(wire: SignerConnection) -> HttpAccess:
+def _access(place: RemoteKey) -> HttpAccess:
     certificate, ca_file, headers = None, None, dict[str, str]()
-    if wire.certificate is not None and wire.certificate_key is not None:
+    if place.certificate is not None and place.certificate_key is not None:
         # Read once for its mode: requests takes the paths.
-        read_secret(wire.certificate_key)
-        certificate = (str(_there(wire.certificate)), str(wire.certificate_key))
-    if wire.ca_file is not None:
-        ca_file = str(_there(wire.ca_file))
-    if wire.token_file is not None:
-        token = read_secret(wire.token_file).strip()
+        read_secret(place.certificate_key)
+        certificate = (str(_there(place.certificate)), str(place.certificate_key))
+    if place.ca_file is not None:
+        ca_file = str(_there(place.ca_file))
+    if place.token_file is not None:
+        token = read_secret(place.token_file).strip()
         if not token.isascii() or not token.isprintable() or not token:
-            raise InputError(f"{wire.token_file}: holds no token")
+            raise InputError(f"{place.token_file}: holds no token")
         hide(token)
         headers["Authorization"] = f"Bearer {token}"
     return HttpAccess(headers, certificate, ca_file)

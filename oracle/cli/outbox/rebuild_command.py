@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from functools import partial
+from typing import Annotated
 
 import typer
 
@@ -76,60 +77,59 @@ def rebuild(
     if not from_chain:
         raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
     confirm_action("counting nonces anew for good", yes=yes, dry_run=dry_run)
-    manner = _RebuildFlags(dry_run=dry_run, is_embargoed=as_json)
+    rebuild = partial(_rebuild, blocks=blocks, dry_run=dry_run, is_shown=not as_json)
     with open_records(load_config(config)) as records, open_index(records) as index:
         if not dry_run:
             with command_lease(index.store, _COMMAND) as epoch:
                 check_chain_of(index)
                 identify(index)
-                answers = [_rebuilt(owner, blocks, manner) for owner in _owners(index, epoch)]
+                answers = [rebuild(tx, quorum) for tx, quorum in _accounts(index, epoch)]
         else:
             tell_of_lease(index.store)
             check_chain_of(index)
             check_identity(index)
-            answers = [_rebuilt(owner, blocks, manner) for owner in _owners(index, 0)]
+            answers = [rebuild(tx, quorum) for tx, quorum in _accounts(index, 0)]
     if as_json:
         print_answer(answers)
 
 
-class _Owner(NamedTuple):
-    """An account, and the quorum that its signer belongs to; None: it signs no statements."""
+def _accounts(index: Index, epoch: int) -> Iterator[tuple[TxContext, QuorumContext | None]]:
+    """Yield the account of reports, and the dispatcher's, where there are keys for them.
 
-    tx: TxContext
-    quorum: QuorumContext | None
-
-
-def _owners(index: Index, epoch: int) -> Iterator[_Owner]:
-    """Yield the account of reports, and the dispatcher's, where there are keys for them."""
+    Beside each is the quorum that its signer belongs to; None: it signs no statements.
+    """
     found, open_key = False, key_opener(index.config)
     if index.config.oracle.address is not None:
         with open_reporter(index, open_key) as reporter:
             if reporter.account.has_keys:
                 found = True
                 quorum = reporter_contexts(reporter, epoch, unix_seconds).quorum
-                yield _Owner(replace(quorum.tx, actor=actor()), quorum)
+                yield replace(quorum.tx, actor=actor()), quorum
     if index.dispatch_settings is not None and open_key("dispatcher") is not None:
         found = True
         dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
-        yield _Owner(replace(dispatcher.tx, actor=actor()), None)
+        yield replace(dispatcher.tx, actor=actor()), None
     if not found:
         raise InputError("[keys] names no key that sends or signs: there is nothing to rebuild")
 
 
-class _RebuildFlags(NamedTuple):
-    """Whether anything is written, and whether people are told."""
+def _rebuild(
+    context: TxContext,
+    quorum: QuorumContext | None,
+    *,
+    blocks: int,
+    dry_run: bool,
+    is_shown: bool,
+) -> RebuiltAccount:
+    """Store what the chain shows of an account, and return the answer.
 
-    dry_run: bool
-    is_embargoed: bool
-
-
-def _rebuilt(owner: _Owner, blocks: int, manner: _RebuildFlags) -> RebuiltAccount:
-    dry_run, (context, quorum) = manner.dry_run, owner
+    With `dry_run` nothing is stored.
+    """
     if not context.publisher.has_payer:
         signing = None if quorum is None else signing_of(quorum)
         if quorum is not None and signing is not None and not dry_run:
             back_off_signer(quorum, signing, actor())
-        if not manner.is_embargoed:
+        if is_shown:
             _show_signing(signing, dry_run=dry_run)
         return _with_signing(RebuiltAccount(dry_run=dry_run), signing)
     found = compare_with_chain(context, blocks)
@@ -138,7 +138,7 @@ def _rebuilt(owner: _Owner, blocks: int, manner: _RebuildFlags) -> RebuiltAccoun
     if not found.is_nothing and not dry_run:
         write_down(context, found, actor(), resting(quorum, signing))
     pause = _pause_of(context)
-    if not manner.is_embargoed:
+    if is_shown:
         _show(found, signing, dry_run=dry_run)
         _show_pause(found.account, pause)
     answer = RebuiltAccount(

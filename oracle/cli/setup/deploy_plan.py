@@ -16,7 +16,7 @@ from oracle.bindings.deployment import (
     plan_deployment,
 )
 from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, role_change
-from oracle.bindings.timelock import TimelockSetup, granting_canceller
+from oracle.bindings.timelock import granting_canceller, timelock_code
 from oracle.cli.options import confirm_action, print_answer
 from oracle.cli.setup.spoken_values import print_values, tell
 from oracle.daemon.config.loader import Config
@@ -204,7 +204,7 @@ class DeployPlan:
         """Return the creation code of each contract, in the order in which they are sent."""
         codes = {}
         if places.timelock is not None:
-            codes["timelock"] = TimelockSetup(self.people.owner, self.people.delay).code
+            codes["timelock"] = timelock_code(self.people.owner, self.people.delay)
         codes["oracle"] = setup.code
         if self.adapter is not None:
             codes["adapter"] = self.adapter.code(places.oracle, self.people.owner)

@@ -20,7 +20,6 @@ from oracle.signing.key_locations import (
     KeyPlace,
     KmsKey,
     RemoteKey,
-    SignerConnection,
     VariableKey,
 )
 
@@ -130,7 +129,16 @@ class KeysSection(Section):
             return KmsKey(key_id, self.kms_region, self.kms_endpoint, self.timeout_seconds)
         url, address = self._of(role, "remote_url"), self.expected(role)
         if url is not None and address is not None:
-            return RemoteKey(url, address, self._wire())
+            return RemoteKey(
+                url,
+                address,
+                certificate=self.remote_certificate,
+                certificate_key=self.remote_certificate_key,
+                ca_file=self.remote_ca_file,
+                token_file=self.remote_token_file,
+                typed_data_method=self.remote_typed_data_method,
+                timeout_seconds=self.timeout_seconds,
+            )
         variable = self._of(role, "env")
         return None if variable is None else VariableKey(variable)
 
@@ -149,16 +157,6 @@ class KeysSection(Section):
 
     def _of(self, role: Role, what: str) -> _Written:
         return getattr(self, f"{role}_{what}")
-
-    def _wire(self) -> SignerConnection:
-        return SignerConnection(
-            certificate=self.remote_certificate,
-            certificate_key=self.remote_certificate_key,
-            ca_file=self.remote_ca_file,
-            token_file=self.remote_token_file,
-            typed_data_method=self.remote_typed_data_method,
-            timeout_seconds=self.timeout_seconds,
-        )
 
 
 def warnings_of_keys(keys: KeysSection) -> list[str]:

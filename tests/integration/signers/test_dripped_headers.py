@@ -14,7 +14,7 @@ from oracle.errors import TransientError
 from oracle.quorum.peer_client import Peer
 from oracle.quorum.wire_format import Told
 from oracle.rpc.client import JsonRpcClient
-from oracle.signing.key_locations import RemoteKey, SignerConnection
+from oracle.signing.key_locations import RemoteKey
 from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, TransactionRequest
 from tests.integration.signers.test_mutual_tls import made
@@ -29,7 +29,7 @@ SECONDS = 0.3
 PATIENCE = 120.0
 ASKS: dict[str, Callable[[str], object]] = {
     "a signer": lambda url: RemoteSigner(
-        RemoteKey(url, ADDRESS, SignerConnection(timeout_seconds=SECONDS))
+        RemoteKey(url, ADDRESS, timeout_seconds=SECONDS)
     ).sign_transaction(CALL),
     "an endpoint that is sent to": lambda url: caller_of(url, SECONDS).ask("eth_chainId"),
     "an endpoint that is read": lambda url: JsonRpcClient(url, timeout_seconds=SECONDS).call(
@@ -102,9 +102,9 @@ def test_headers_without_end_are_given_up_behind_tls_too(tmp_path: Path):
     own = made(tmp_path, "host")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(own.certificate, own.key)
-    wire = SignerConnection(timeout_seconds=SECONDS, ca_file=own.certificate)
     with dripping(tls) as url:
-        signer = RemoteSigner(RemoteKey(url, ADDRESS, wire))
+        place = RemoteKey(url, ADDRESS, timeout_seconds=SECONDS, ca_file=own.certificate)
+        signer = RemoteSigner(place)
         ended = given_up(lambda: signer.sign_transaction(CALL))
     assert ended is not None
     assert issubclass(ended, TransientError)

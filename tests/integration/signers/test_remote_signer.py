@@ -11,7 +11,7 @@ import pytest
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
-from oracle.signing.key_locations import RemoteKey, SignerConnection
+from oracle.signing.key_locations import RemoteKey
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
@@ -120,7 +120,7 @@ def test_whoever_drips_an_answer_is_given_up_when_the_whole_of_it_is_late(host: 
         thread = Thread(target=drip, args=(door, is_over))
         thread.start()
         url = f"http://127.0.0.1:{door.getsockname()[1]}"
-        place = RemoteKey(url, host.address, SignerConnection(timeout_seconds=0.2))
+        place = RemoteKey(url, host.address, timeout_seconds=0.2)
         begin = time.monotonic()
         try:
             with pytest.raises(TransientError):

@@ -18,7 +18,7 @@ from eth_account.messages import encode_typed_data
 from typing_extensions import override
 
 from oracle.domain.ids import Address
-from oracle.signing.key_locations import RemoteKey, SignerConnection
+from oracle.signing.key_locations import RemoteKey
 from tests.support.leaks import learn
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -91,9 +91,7 @@ class RemoteHost:
         return Address(Account.from_key(self.key).address.lower())
 
     def place(self, **wire: Any) -> RemoteKey:
-        return RemoteKey(
-            self.url, self.address, SignerConnection(**{"timeout_seconds": 60.0, **wire})
-        )
+        return RemoteKey(self.url, self.address, **{"timeout_seconds": 60.0, **wire})
 
     def answer(self, body: bytes) -> Reply:
         given = json.loads(body)
