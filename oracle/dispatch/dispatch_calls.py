@@ -59,13 +59,6 @@ _CHECKED_BLOCKS = 200
 _KEPT_FOR_STARTS = 50
 
 
-@dataclass(slots=True)
-class ProbesLooked:
-    """The hash of the block at which a planner checked the network last; None: at none."""
-
-    at: Hash | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
     """What dispatching needs beside an account: who is drawn, and how many tasks may wait.
@@ -78,9 +71,8 @@ class DispatchContext:
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     results: ResultsFolder | None = None
-    looked: ProbesLooked = field(default_factory=ProbesLooked)
-    contests_looked: ProbesLooked = field(default_factory=ProbesLooked)
-    decisions_checked: ProbesLooked = field(default_factory=ProbesLooked)
+    # By planner, the hash of the block at which it checked the network last.
+    checked_at: dict[str, Hash] = field(default_factory=dict)
 
 
 class CallKey(NamedTuple):

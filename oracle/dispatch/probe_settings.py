@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from oracle.bindings.probe_calls import ProbeOrder
-from oracle.systems.probing import ProbeNeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +22,6 @@ class ProbeSettings:
     def __post_init__(self) -> None:
         if self.window_seconds < 1 or self.order.fee < 1:
             raise ValueError("a window has a second at least, and a system task a fee")
-
-    @property
-    def needs(self) -> ProbeNeeds:
-        """Return what its nodes must have."""
-        return ProbeNeeds(frozenset(self.order.models), self.group)
 
     def window_of(self, time: int) -> int:
         """Return the number of the window that a block time in seconds lies in."""

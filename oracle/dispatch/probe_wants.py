@@ -63,7 +63,14 @@ class ProbeState:
             return []
         taken = busy | set(active_draws_in(self.uow).values())
         at = (self.time, self.rules)
-        found = probes_due(self.uow.nodes.all(), window, at, self.told.needs, taken)
+        found = probes_due(
+            self.uow.nodes.all(),
+            window,
+            at,
+            taken,
+            models=frozenset(self.told.order.models),
+            group=self.told.group,
+        )
         spent = sum(probe_fees(_input(one)) for one in calls if _counts(one))
         return list(_affordable(found, (self.told.max_fee_wei - spent) // self.told.order.fee))
 

@@ -5,7 +5,6 @@ is there, and everybody can check it afterwards. See docs/explanation/probing.md
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -63,17 +62,6 @@ class Probe(NamedTuple):
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeNeeds:
-    """What the work needs: these models on disk.
-
-    `group`: two others beside, so that a task score comes of it.
-    """
-
-    models: frozenset[str]
-    group: bool
-
-
 def is_probe_due(node: Node, window: ProbeWindow) -> bool:
     """Tell whether a member was given no task since the window began."""
     is_new = node.last_start is None or node.last_start < window.start
@@ -84,8 +72,10 @@ def probes_due(
     nodes: Iterable[Node],
     window: ProbeWindow,
     at: tuple[int, Rules],
-    needs: ProbeNeeds,
     taken: AbstractSet[Address],
+    *,
+    models: AbstractSet[str],
+    group: bool,
 ) -> list[Probe]:
     """Return the system tasks that are due, the most urgent first, no node in two of them.
 
@@ -93,8 +83,9 @@ def probes_due(
         nodes: every node there is.
         window: the one that lies open.
         at: the block time in seconds, and the rules that say who is excluded.
-        needs: what the work needs.
         taken: nodes that were drawn for another task.
+        models: what a node must have on disk for the work.
+        group: two others do the same work beside, so that a task score comes of it.
     """
     time, rules = at
     able = [
@@ -103,7 +94,7 @@ def probes_due(
         if node.address not in taken
         and node.version is not None
         and unavailability_reason(node, time, rules) is None
-        and needs.models.issubset(node.models)
+        and models <= set(node.models)
     ]
     able.sort(key=lambda node: _urgency(node, time, rules))
     found: list[Probe] = []
@@ -112,7 +103,7 @@ def probes_due(
         is_due = is_probe_due(node, window) and window.due_at(node.address) <= time
         if is_due and node.address not in busy:
             free = [one for one in able if one.address not in busy and one is not node]
-            team = [node, *(_companions(node, free, window) if needs.group else ())]
+            team = [node, *(_companions(node, free, window) if group else ())]
             busy.update(one.address for one in team)
             found.append(_probe_of_team(team))
     return found

@@ -23,9 +23,9 @@ class LegacyPolicy:
     version: int
     equal: bool
 
-    def follow(self) -> "LegacyFollower":
-        """Return one that follows a history; it needs no memory of its own."""
-        return LegacyFollower(self.equal)
+    def follow(self) -> "LegacyPolicy":
+        """Return the policy itself: all that counts stands in the nodes' rows."""
+        return self
 
     def choose(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
         """Draw three nodes, of one card for a GPT task; None: the task has to wait."""
@@ -37,13 +37,6 @@ class LegacyPolicy:
         members = [one for one in policy_input.nodes.values() if one.membership is is_member]
         return speeds(members, policy_input.time, policy_input.rules, equal=self.equal)
 
-
-@dataclass(frozen=True, slots=True)
-class LegacyFollower:
-    """All that counts stands in the nodes' rows: nothing is remembered beside them."""
-
-    equal: bool
-
     def take(self, event: DomainEvent) -> None:
         """See one event; the fold has put it into the nodes' rows."""
 
@@ -52,7 +45,7 @@ class LegacyFollower:
 
         The weight is the chance to be drawn first, in units of 10^-18: of a GPT task the chance
         of the node's card group times its own within it. Nodes drawn one after the other by these
-        weights alone need not have one card: `LegacyPolicy.choose` draws all three.
+        weights alone need not have one card: `choose` draws all three.
         """
         found = candidacy_of(task, policy_input)
         weights = speeds(found.members, policy_input.time, policy_input.rules, equal=self.equal)

@@ -1,7 +1,9 @@
 """Who is given a system task in a window, when, and with whom beside."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
@@ -9,13 +11,12 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.requirements import unavailability_reason
-from oracle.systems.probing import Probe, ProbeNeeds, ProbeWindow, is_probe_due, probes_due
+from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, probes_due
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import a_node
 
 WINDOW = ProbeWindow(number=10, seconds=10_000, seed=Hash("0x" + "5e" * 32))
 END = WINDOW.start + WINDOW.seconds - 1
-ALONE, IN_GROUPS = ProbeNeeds(frozenset(), group=False), ProbeNeeds(frozenset(), group=True)
 
 _hashes = st.binary(min_size=32, max_size=32).map(lambda raw: Hash("0x" + raw.hex()))
 
@@ -43,20 +44,25 @@ def staffs(draw: st.DrawFn) -> list[Node]:
     ]
 
 
-def due(nodes: Sequence[Node], time: int = END, needs: ProbeNeeds = ALONE) -> list[Probe]:
-    return probes_due(nodes, WINDOW, (time, SEED), needs, frozenset())
+def due(
+    nodes: Sequence[Node],
+    time: int = END,
+    *,
+    models: frozenset[str] = frozenset(),
+    group: bool = False,
+) -> list[Probe]:
+    return probes_due(nodes, WINDOW, (time, SEED), frozenset(), models=models, group=group)
 
 
 def firsts(probes: Sequence[Probe]) -> list[Address]:
     return [probe.nodes[0] for probe in probes]
 
 
-@given(staffs(), st.integers(WINDOW.start, END), st.sampled_from((ALONE, IN_GROUPS)))
-def test_only_who_can_run_it_has_one_and_nobody_has_two(
-    nodes: list[Node], time: int, needs: ProbeNeeds
-):
+@pytest.mark.parametrize("group", [False, True])
+@given(nodes=staffs(), time=st.integers(WINDOW.start, END))
+def test_only_who_can_run_it_has_one_and_nobody_has_two(nodes: list[Node], time: int, group: Any):
     rows = {one.address: one for one in nodes}
-    probes = due(nodes, time, needs)
+    probes = due(nodes, time, group=group)
     used = [address for probe in probes for address in probe.nodes]
 
     assert len(used) == len(set(used))
@@ -68,7 +74,7 @@ def test_only_who_can_run_it_has_one_and_nobody_has_two(
 @given(staffs())
 def test_a_group_is_three_of_one_card_on_one_major_version(nodes: list[Node]):
     rows = {one.address: one for one in nodes}
-    for probe in due(nodes, needs=IN_GROUPS):
+    for probe in due(nodes, group=True):
         team = [rows[one] for one in probe.nodes]
         assert len(team) in {1, 3}
         assert len({(one.gpu_name, one.gpu_vram) for one in team}) == 1
@@ -112,10 +118,10 @@ def test_the_never_tried_come_first_then_the_nearly_excluded_then_the_recovering
 def test_one_group_serves_those_without_a_task_before_others():
     busy = [at_rest(name, last_start=END - 1) for name in "ABCD"]
     idle = [at_rest(name) for name in "EFG"]
-    (probe,) = due([*busy, *idle], needs=IN_GROUPS)
+    (probe,) = due([*busy, *idle], group=True)
     assert set(probe.nodes) == {node(name) for name in "EFG"}
 
 
 def test_who_lacks_a_model_of_the_work_is_given_none():
     nodes = [at_rest("A", models=("sdxl", "x")), at_rest("B", models=("x",))]
-    assert firsts(due(nodes, needs=ProbeNeeds(frozenset({"sdxl"}), group=False))) == [node("A")]
+    assert firsts(due(nodes, models=frozenset({"sdxl"}))) == [node("A")]
