@@ -5,7 +5,6 @@ See docs/reference/parquet.md.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
 
 import typer
@@ -58,7 +57,7 @@ def exported_history(path: Path, first: int, last: int | None) -> History:
     with _with_pyarrow():
         from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: PLC0415
     events = ParquetEvents.of(path, last)
-    return History(events, *astuple(events.counted_from(first)))
+    return events.history(first)
 
 
 def export_parquet(

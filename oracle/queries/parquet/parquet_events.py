@@ -13,25 +13,13 @@ import pyarrow.parquet as pq
 from oracle.domain.blocks import BEFORE_EVERYTHING
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
+from oracle.queries.event_history import History
 from oracle.queries.parquet.event_columns import events_of
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
 # Events that are objects at the same time.
 _EVENTS_AT_ONCE = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class EventCount:
-    """What a comparison says of a history: events up to a block, and those it counts of them."""
-
-    folded: int
-    events: int
-    starts: int
-    first_block: int
-    last_block: int
-    from_time: int
-    to_time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +58,10 @@ class ParquetEvents:
                 if events:
                     yield events
 
-    def counted_from(self, first: int) -> EventCount:
-        """Count the events, by three columns alone.
+    def history(self, first: int) -> History:
+        """Return the history that counts the events from block `first` on.
+
+        They are counted by three columns alone.
 
         Raises:
             InputError: there is none from block `first` on, or a file cannot be read.
@@ -89,7 +79,10 @@ class ParquetEvents:
                 counted.add(batch)
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self.paths[0].parent}: cannot be read: {error}") from None
-        return counted.over(folded, first)
+        if counted.first is None:
+            raise InputError(f"--from {first}: there is no event at or after it")
+        (block, time), (last, until) = counted.first, counted.last
+        return History(self, folded, counted.events, counted.starts, block, last, time, until)
 
     def _until(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.last is None:
@@ -115,12 +108,6 @@ class _Tally:
         self.starts += pc.sum(pc.equal(batch.column("type"), "task_started")).as_py() or 0
         self.first = self.first or (blocks[0].as_py(), times[0].as_py())
         self.last = (blocks[-1].as_py(), times[-1].as_py())
-
-    def over(self, folded: int, first: int) -> EventCount:
-        if self.first is None:
-            raise InputError(f"--from {first}: there is no event at or after it")
-        (block, time), (last, until) = self.first, self.last
-        return EventCount(folded, self.events, self.starts, block, last, time, until)
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:

@@ -167,7 +167,7 @@ def test_blocks_are_counted_as_they_are_read(tmp_path):
     first, started, ended = (event.at.block for event in history.events[-3:])
     assert first < started < ended
     upto = ParquetEvents(found.paths, last=started)
-    counted = upto.counted_from(started)
+    counted = upto.history(started)
     read = [event for chunk in upto.chunks() for event in chunk]
     assert (counted.folded, counted.first_block, counted.last_block) == (
         len(read),
@@ -176,4 +176,4 @@ def test_blocks_are_counted_as_they_are_read(tmp_path):
     )
     assert counted.starts == 1
     with pytest.raises(InputError, match=f"--from {ended}"):
-        upto.counted_from(ended)
+        upto.history(ended)
