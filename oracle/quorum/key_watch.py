@@ -4,7 +4,7 @@ Rounds, and proposals of kickouts. The key was stolen, or a database that knew o
 what it signed may still land, and beside it a second statement would be two words for one round.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -25,14 +25,6 @@ from oracle.txmgr.context import StepResult
 # Block of the first look, and the digest of the newest round that was looked at.
 _SEEN = "own_key_seen"
 _LOOKED_BACK = 50
-
-
-@dataclass(frozen=True, slots=True)
-class _Unsigned:
-    """A round that we did not sign, and the signatures that its push brought."""
-
-    accepted: RoundAccepted
-    signatures: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +77,7 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
         first = _first_look(context, uow, heads) if seen is None else None
         since, _, last = (seen or "").partition(" ")
         is_news = seen is not None and last != newest
-        found = _unsigned(context, uow, int(since), last) if is_news else []
+        signatures_of = _unsigned_rounds(context, uow, int(since), last) if is_news else {}
     if first is not None:
         with context.tx.writing() as uow:
             uow.bookmarks.set(_SEEN, first)
@@ -93,7 +85,9 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
         return None
     signer = context.tx.publisher.signer.address
     ours = [
-        one.accepted for one in found if is_signed_by(signer, one.accepted.digest, one.signatures)
+        accepted
+        for accepted, signatures in signatures_of.items()
+        if is_signed_by(signer, accepted.digest, signatures)
     ]
     with context.tx.writing() as uow:
         told = [
@@ -112,16 +106,17 @@ def _first_look(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | 
     return f"{cursor.number} {uow.rounds.newest_digest() or ''}"
 
 
-def _unsigned(context: QuorumContext, uow: UnitOfWork, since: int, last: str) -> list[_Unsigned]:
-    """Return the rounds after `last` that we did not sign; all of them after a reorg took it."""
+def _unsigned_rounds(
+    context: QuorumContext, uow: UnitOfWork, since: int, last: str
+) -> Mapping[RoundAccepted, bytes]:
+    """Return the rounds after `last` that we did not sign, with the signatures of their pushes.
+
+    All of them after a reorg took `last`.
+    """
     rounds = [one for one in uow.rounds.accepted(_LOOKED_BACK) if one.at.block > since]
     digests = [one.digest for one in rounds]
     fresh = rounds[digests.index(Hash(last)) + 1 :] if last in digests else rounds
-    return [
-        _Unsigned(one, _signatures_of(uow, one))
-        for one in fresh
-        if not _is_known(context, uow, one)
-    ]
+    return {one: _signatures_of(uow, one) for one in fresh if not _is_known(context, uow, one)}
 
 
 def _is_known(context: QuorumContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:

@@ -120,7 +120,6 @@ class BoundedHttp:
         self, asked: requests.Request, timeout_seconds: float, whole_seconds: float
     ) -> HttpAnswer:
         began = time.monotonic()
-        deadline = BodyDeadline(began + timeout_seconds, began + whole_seconds)
         try:
             with self._session.request(
                 asked.method or "GET",
@@ -132,7 +131,12 @@ class BoundedHttp:
                 allow_redirects=False,
                 stream=True,
             ) as answered:
-                body = body_of(answered.raw, self.max_bytes, deadline)
+                body = body_of(
+                    answered.raw,
+                    self.max_bytes,
+                    small_by=began + timeout_seconds,
+                    whole_by=began + whole_seconds,
+                )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             # The library's own errors are of these, and of where we are sent to it reads anything.
             # The message of any may hold the URL, which must not be in a traceback either.
@@ -204,32 +208,23 @@ _FAILURES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind,
 )
 
 
-class BodyDeadline(NamedTuple):
-    """When a body must be whole: a small one by `small`, any by `any_size` (`time.monotonic`)."""
-
-    small: float
-    any_size: float
-
-    def has_passed(self, length: int) -> bool:
-        """Return whether a body that has brought so many bytes is late by now."""
-        return time.monotonic() > min(self.any_size, self.small + length / _LEAST_RATE)
-
-
-def body_of(raw: BaseHTTPResponse, most: int, deadline: BodyDeadline) -> bytes:
+def body_of(raw: BaseHTTPResponse, most: int, *, small_by: float, whole_by: float) -> bytes:
     """Return the unpacked body, or its beginning where it has more than `most` bytes.
+
+    A small body must be whole by `small_by`, any body by `whole_by` (`time.monotonic`).
 
     The library's own limit is that of one part: who sends a byte now and then would keep us for
     ever.
 
     Raises:
-        requests.ReadTimeout: the body is not whole by its deadline.
+        requests.ReadTimeout: the body is not whole in time.
     """
     parts: list[bytes] = []
     length = 0
     while length <= most and (part := raw.read1(_PART, decode_content=True)):
         parts.append(part)
         length += len(part)
-        if deadline.has_passed(length):
+        if time.monotonic() > min(whole_by, small_by + length / _LEAST_RATE):
             raise requests.ReadTimeout
     return b"".join(parts)
 

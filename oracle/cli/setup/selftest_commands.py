@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated
 
@@ -58,16 +58,12 @@ from oracle.txmgr.nonce_sync import reconcile
 _NO_TASK = TaskKey("0x" + 64 * "0")
 
 
-@dataclass(slots=True)
-class _Checks:
-    made: list[SelfTestCheck] = field(default_factory=list)
-
-    def attempt(self, name: str, attempt: Callable[[], str]) -> None:
-        """Note what was found, or why not; go on either way."""
-        try:
-            self.made.append(SelfTestCheck(check=name, passed=True, detail=attempt()))
-        except OracleError as error:
-            self.made.append(SelfTestCheck(check=name, passed=False, detail=str(error)))
+def _attempt(checks: list[SelfTestCheck], name: str, attempt: Callable[[], str]) -> None:
+    """Note what was found, or why not; go on either way."""
+    try:
+        checks.append(SelfTestCheck(check=name, passed=True, detail=attempt()))
+    except OracleError as error:
+        checks.append(SelfTestCheck(check=name, passed=False, detail=str(error)))
 
 
 def register(app: typer.Typer) -> None:
@@ -88,11 +84,12 @@ def selftest(
     Each key signs what no contract would take: a report of round 0, a call with a nonce that no
     account comes to. Nothing is sent and nothing is written.
     """
-    checks, settings = _Checks(), load_config(config)
+    checks: list[SelfTestCheck] = []
+    settings = load_config(config)
     with ExitStack() as closing:
         open_database = cache(lambda: closing.enter_context(open_records(settings)))
-        checks.attempt("database", lambda: _lease(open_database().store))
-        records = open_database() if checks.made[0].passed else None
+        _attempt(checks, "database", lambda: _lease(open_database().store))
+        records = open_database() if checks[0].passed else None
         store = None if records is None else records.store
         facts = CapabilityCache(store, unix_seconds)
 
@@ -104,18 +101,18 @@ def selftest(
         if not offline:
             _ask_chain(reach, store, checks)
         _try_keys(reach, checks, is_online=not offline)
-        checks.attempt("keys apart", partial(_apart, reach))
+        _attempt(checks, "keys apart", partial(_apart, reach))
         if not offline and records is not None:
             _ask_nonces(records, reach.open_key, checks)
     if as_json:
-        print_answer(checks.made)
+        print_answer(checks)
     else:
-        rows = [[one.check, "ok" if one.passed else "FAILED", one.detail] for one in checks.made]
+        rows = [[one.check, "ok" if one.passed else "FAILED", one.detail] for one in checks]
         columns = ("check", "result", "detail")
         print_table(columns, rows, left=columns, width=WIDE)
-    failed = sum(not one.passed for one in checks.made)
+    failed = sum(not one.passed for one in checks)
     if failed:
-        raise FatalError(f"{config}: {failed} of {len(checks.made)} checks failed")
+        raise FatalError(f"{config}: {failed} of {len(checks)} checks failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +124,19 @@ class _Reach:
     open_key: OpenKey
 
 
-def _ask_chain(reach: _Reach, store: Store | None, checks: _Checks) -> None:
+def _ask_chain(reach: _Reach, store: Store | None, checks: list[SelfTestCheck]) -> None:
     for place in range(len(reach.config.chain.endpoints)):
-        checks.attempt(f"endpoint {place + 1}", partial(_endpoint, reach, place))
+        _attempt(checks, f"endpoint {place + 1}", partial(_endpoint, reach, place))
     if reach.config.oracle.address is not None:
-        checks.attempt("contract", partial(_contract, reach, store))
+        _attempt(checks, "contract", partial(_contract, reach, store))
 
 
-def _try_keys(reach: _Reach, checks: _Checks, *, is_online: bool) -> None:
+def _try_keys(reach: _Reach, checks: list[SelfTestCheck], *, is_online: bool) -> None:
     for role in ROLES:
         if reach.config.keys.has(role):
-            checks.attempt(role, partial(_key, reach, role))
+            _attempt(checks, role, partial(_key, reach, role))
             if role != "signer" and is_online:
-                checks.attempt(f"{role}'s balance", partial(_balance, reach, role))
+                _attempt(checks, f"{role}'s balance", partial(_balance, reach, role))
 
 
 def _lease(store: Store) -> str:
@@ -208,13 +205,13 @@ def _apart(reach: _Reach) -> str:
     return "no two roles have the same key"
 
 
-def _ask_nonces(records: Records, open_key: OpenKey, checks: _Checks) -> None:
+def _ask_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
     """Find out before the first start what would refuse it: a lost database, a used key."""
     config = records.config
     if config.keys.has("transmitter") and config.oracle.address is not None:
-        checks.attempt("transmitter's nonces", lambda: _transmitter_nonces(records, open_key))
+        _attempt(checks, "transmitter's nonces", lambda: _transmitter_nonces(records, open_key))
     if config.keys.has("dispatcher") and records.dispatch_settings is not None:
-        checks.attempt("dispatcher's nonces", lambda: _dispatcher_nonces(records, open_key))
+        _attempt(checks, "dispatcher's nonces", lambda: _dispatcher_nonces(records, open_key))
 
 
 def _transmitter_nonces(records: Records, open_key: OpenKey) -> str:
