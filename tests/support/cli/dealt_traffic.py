@@ -21,7 +21,8 @@ from devnet.demo.cast import (
 from devnet.demo.stage import ETHER, MODEL, VERSION, Stage
 from devnet.demo.traffic import SALT, commitment_of
 from oracle.bindings.codec import call_input, call_output
-from oracle.domain.ids import Address
+from oracle.bindings.contest_calls import answer_of
+from oracle.domain.ids import Address, GroupKey, Hash
 
 Transaction = dict[str, str]
 _FEE = ETHER // 10
@@ -31,11 +32,15 @@ WAVE_BLOCKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One task of a wave; `blocks` until the node answers, None: never."""
+    """One task of a wave; `blocks` until the node answers, None: never.
+
+    `answer`: the result as the node commits to it, bound to the group.
+    """
 
     node: DemoNode
     id: bytes
     key: bytes
+    answer: bytes
     blocks: int | None
 
 
@@ -91,11 +96,13 @@ class DealtTraffic:
         ]
 
     def _deal(self, wave: int, place: int, group: list[DemoNode]) -> list[Assignment]:
+        key = GroupKey("0x" + self._key(_group_id(wave, place)).hex())
+        answer = bytes.fromhex(answer_of(key, _result(wave, place))[2:])
         dealt = []
         for member, node in enumerate(group):
             task = _id("task", wave, place, member)
             blocks = node.answers_after(wave, self._chance)
-            dealt.append(Assignment(node, task, self._key(task), blocks))
+            dealt.append(Assignment(node, task, self._key(task), answer, blocks))
         return dealt
 
     def _moves(self, number: int) -> list[Transaction]:
@@ -126,11 +133,11 @@ class DealtTraffic:
 
     def _answer(self, one: Assignment) -> Transaction:
         account = self._account(one.node)
-        commitment = commitment_of(one.key, account, _result(one))
+        commitment = commitment_of(one.key, account, one.answer)
         return self._stage.call(account, "TaskNetwork", "commitAnswer", one.key, commitment)
 
     def _reveal(self, one: Assignment) -> Transaction:
-        account, shown = self._account(one.node), (one.key, _result(one), SALT)
+        account, shown = self._account(one.node), (one.key, one.answer, SALT)
         return self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
@@ -140,21 +147,21 @@ class DealtTraffic:
     def _account(self, node: DemoNode) -> Address:
         return self._stage.nodes[node.name]
 
-    def _key(self, task: bytes) -> bytes:
-        """Ask the contract how it names this creator's task."""
+    def _key(self, name: bytes) -> bytes:
+        """Ask the contract how it names this creator's task or group."""
         stage = self._stage
         asked = {
             "to": stage.network,
-            "data": call_input("TaskNetwork", "keyOf", self._creator, task),
+            "data": call_input("TaskNetwork", "keyOf", self._creator, name),
         }
         answer = stage.chain.ask("eth_call", asked, "latest")
         key: bytes = call_output("TaskNetwork", "keyOf", answer)[0]
         return key
 
 
-def _result(one: Assignment) -> bytes:
+def _result(wave: int, place: int) -> Hash:
     """Everybody is honest here: the members of a group find the same result."""
-    return hashlib.sha256(one.id[:-1]).digest()
+    return Hash("0x" + hashlib.sha256(_id("task", wave, place, 0)[:-1]).hexdigest())
 
 
 def _order(one: Assignment, group: bytes) -> tuple[object, ...]:
