@@ -40,7 +40,7 @@ def read_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activit
     activity = []
     for (earlier, first), (later, last) in pairwise(_period_ends(uow, report, periods + 2)):
         if last > first:
-            tasks, nodes = uow.reliability.count_ended(first + 1, last)
+            tasks, nodes = uow.activity.count_ended(first + 1, last)
             activity.append(Activity(tasks // (later - earlier), nodes))
     return activity[-periods - 1 :]
 

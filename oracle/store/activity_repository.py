@@ -21,6 +21,7 @@ from sqlalchemy import (
     literal,
     null,
     select,
+    union,
 )
 
 from oracle.domain.blocks import Position
@@ -66,6 +67,23 @@ class ActivityRepository:
         """Count timeouts in the same way."""
         timed_out = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
         return self._counts(reliability_change, (start, width, last), timed_out)
+
+    def count_ended(self, first: int, last: int) -> tuple[int, int]:
+        """Count the tasks of nodes that ended in the blocks `first` to `last`, and those nodes.
+
+        A task counts by its score, or by what its end did to the node's reliability. The success
+        of a task that is not scored leaves no row where the reliability is 1, and does not count.
+        """
+        parts = [
+            select(table.c.node, table.c.task).where(
+                table.c.block.between(first, last), table.c.task.is_not(None)
+            )
+            for table in (score, reliability_change)
+        ]
+        ended = union(*parts).subquery()
+        counted = select(func.count(), func.count(ended.c.node.distinct())).select_from(ended)
+        tasks, nodes = self._connection.execute(counted).one()
+        return int(tasks), int(nodes)
 
     def changes_since(self, time: int, first: int, limit: int) -> list[ReliabilityChange]:
         """Return the first changes of reliability at `time` or later, of all nodes, in order.

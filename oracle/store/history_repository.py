@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import Connection, Select, Table, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
@@ -140,17 +140,6 @@ class ReliabilityRepository:
         chosen = _newest_of(reliability_change, node, up_to_block)
         rows = self._connection.execute(chosen.limit(last)).all()
         return [change_of(row) for row in reversed(rows)]
-
-    def count_ended(self, first: int, last: int) -> tuple[int, int]:
-        """Count the tasks of nodes that ended in the blocks `first` to `last`, and those nodes.
-
-        Only ends that concern reliability count: successes, refunds and timeouts.
-        """
-        counted = select(func.count(), func.count(reliability_change.c.node.distinct())).where(
-            reliability_change.c.block.between(first, last), reliability_change.c.task.is_not(None)
-        )
-        tasks, nodes = self._connection.execute(counted).one()
-        return int(tasks), int(nodes)
 
 
 class MembershipRepository:

@@ -164,3 +164,20 @@ def test_the_last_word_about_a_interval_counts(store: Store):
         )
         assert uow.kickouts.open() == [still]
         assert uow.kickouts.of_node(address(1)) == [KickoutDue(address(1), opened, closed)]
+
+
+def test_task_counts_as_ended_by_its_score_or_by_its_change_of_reliability(store: Store):
+    with store.transaction() as uow:
+        uow.scores.append([score(1, 1), score(2, 1), score(2, 2, block=2)], rule_set=1)
+        uow.reliability.append(
+            [
+                # Of a task that is scored as well, of one that is not, and of a join.
+                change(1, 1, log=1)._replace(task=score(1, 1).task),
+                change(3, 1, log=2),
+                change(4, 1),
+            ]
+        )
+    with store.reading() as uow:
+        assert uow.activity.count_ended(1, 1) == (3, 3)
+        assert uow.activity.count_ended(1, 2) == (4, 3)
+        assert uow.activity.count_ended(3, 9) == (0, 0)

@@ -1,0 +1,125 @@
+"""A daemon whose network grows quiet goes on publishing: the quiet gate holds one report."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from devnet.demo import demo_system
+from tests.support.cli.daemon import Daemon, daemon
+from tests.support.cli.local_network import LocalNetwork, local_network, write
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+# Longer than a wave of tasks. The heartbeat is as long: of two periods one has news.
+PERIOD_SECONDS = 180
+# The gate judges networks in which a hundred tasks end in a period: here it is a dozen.
+SMALL_NETWORK = (
+    "-c",
+    """
+from oracle.cli import main
+from oracle.domain.reports import sanity_limits
+sanity_limits._LEAST_TASKS = 5
+main.main()
+""",
+)
+# Blocks of a second each in which a report has to land, or to be held.
+_MAX_BLOCKS = 20
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNetwork]:
+    """A chain whose contract expects a heartbeat soon, whatever happened."""
+    shipped = demo_system.report_settings()
+    told = replace(shipped, period_seconds=PERIOD_SECONDS, heartbeat_seconds=PERIOD_SECONDS)
+    monkeypatch.setattr(demo_system, "report_settings", lambda: told)
+    (tmp_path / "keys").mkdir()
+    with local_network(tmp_path / "keys") as started:
+        yield started
+
+
+@pytest.fixture
+def running(network: LocalNetwork, tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that publishes, and reads blocks that nothing proves."""
+    settings = network.settings(tmp_path)
+    settings["oracle"] |= {
+        "period_seconds": PERIOD_SECONDS,
+        "heartbeat_seconds": PERIOD_SECONDS,
+        "sanity_changed_share": 1,
+        "sanity_kick_share": 1,
+        "sanity_least_members": 3,
+    }
+    settings["verify"] = {"head": "pinned", "history": "pinned"}
+    path = write(settings, tmp_path / "config.toml")
+    with daemon(path, "--publish", program=SMALL_NETWORK) as started:
+        started.wait_until_ready()
+        yield started
+
+
+def send_cheap_logs(network: LocalNetwork) -> None:
+    """Have every node add a wei to its stake, a hundred times in all."""
+    accounts = [*network.stage.nodes.values()] * 9
+    spam = [
+        network.stage.call(account, "TaskNetwork", "addStake", value=1) for account in accounts
+    ]
+    network.stage.chain.mine(network.clock.next_block(), spam)
+
+
+def accepted_round(running: Daemon) -> int:
+    """Return the newest round that the daemon has read from the chain."""
+    return int(running.get("/v1/operations").json()["round"] or 0)
+
+
+def held_reports(running: Daemon) -> int:
+    return sum(line["event"] == "report_held" for line in running.lines())
+
+
+def next_period(network: LocalNetwork) -> int:
+    """Return the first second of the next period."""
+    return (network.clock.now // PERIOD_SECONDS + 1) * PERIOD_SECONDS
+
+
+def end_period(network: LocalNetwork, running: Daemon) -> None:
+    """Go to the next period, and mine until the report of this one has landed, or is held."""
+    before = accepted_round(running), held_reports(running)
+    clock = network.clock
+    clock.now = next_period(network)
+    for _ in range(_MAX_BLOCKS):
+        clock.now += 1
+        network.stage.chain.mine(clock.now)
+        running.wait_for_block(network.head())
+        if (accepted_round(running), held_reports(running)) != before:
+            return
+    raise AssertionError(f"nothing was published: {running.log.read_text('utf-8')}")
+
+
+def test_reports_land_after_spam_has_ended_and_through_a_lull(
+    network: LocalNetwork, running: Daemon
+):
+    for is_noisy in [*[True] * 6, False]:
+        network.play(1)
+        if is_noisy:
+            send_cheap_logs(network)
+        end_period(network, running)
+    busy_round = accepted_round(running)
+    # Logs that stop coming are no reason to hold a report.
+    assert held_reports(running) == 0
+
+    # Nobody orders any more, and a node leaves: of that there is something to report.
+    leaver = next(iter(network.stage.nodes.values()))
+    network.stage.chain.mine(
+        network.clock.next_block(), [network.stage.call(leaver, "TaskNetwork", "quit")]
+    )
+    end_period(network, running)
+    assert (held_reports(running), accepted_round(running)) == (1, busy_round)
+
+    # It stays quiet, two periods at a time. The held report waits for a person, the others land.
+    for landed in range(1, 4):
+        network.mine(2)
+        network.clock.now = next_period(network)
+        network.mine(2)
+        end_period(network, running)
+        assert accepted_round(running) >= busy_round + landed
+    assert held_reports(running) == 1
+    assert running.stop()[0] == 0
