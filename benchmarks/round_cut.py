@@ -35,7 +35,7 @@ from oracle.queries.api.node_list import NodeListQuery, nodes as page_of  # noqa
 from oracle.queries.api.node_order import NodeOrder  # noqa: E402
 from oracle.queries.api.source import ApiSource, looking  # noqa: E402
 from oracle.queries.explain import EventArchive  # noqa: E402
-from oracle.queries.node_rows import node_rows  # noqa: E402
+from oracle.queries.population import all_nodes  # noqa: E402
 from oracle.queries.stats import DatabaseCount  # noqa: E402
 from oracle.queries.status import statistics  # noqa: E402
 from oracle.reporting.report_cutter import ReportCutter  # noqa: E402
@@ -140,7 +140,7 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
     after_many = seconds(lambda: page(source))
     change(store, nodes[:CHANGED_IN_A_BLOCK], 3)
     first = seconds(lambda: page(source))
-    listed = seconds(lambda: node_rows(store, SEED))
+    listed = seconds(lambda: all_nodes(store, SEED, {}, NOW))
     return [
         ("round cut", "s CPU", again, 1.0, anew),
         ("statistics, a turn of the loop", "s", in_the_loop, 0.1, census),

@@ -8,8 +8,8 @@ from devnet.demo.ending import Summary
 from oracle.cli.options import load_config
 from oracle.domain.ids import Address
 from oracle.queries.explain import EventArchive, block_at, explain
-from oracle.queries.sentences.explained_standing import standing_as_of
 from oracle.queries.sentences.node_sentences import details, headline
+from oracle.queries.sentences.node_standing import standing_as_of
 from oracle.queries.text.text_tables import table_lines
 
 _ETHER = 10**18

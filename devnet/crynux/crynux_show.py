@@ -156,7 +156,7 @@ class CrynuxShow:
             return False
         if self._reporting is None:
             return any(one.node == self._hopeless for one in snapshot.due)
-        gone = [row.address for row in snapshot.rows if row.status == "kicked_out"]
+        gone = [row.address for row in snapshot.rows if row.figures.status == "kicked_out"]
         return self._hopeless in gone
 
     def _refused(self) -> list[Address]:

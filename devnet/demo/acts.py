@@ -37,7 +37,7 @@ class Playbill:
 
     def see(self, now: DemoSnapshot) -> None:
         """Go on where the snapshot shows a later act."""
-        excluded = frozenset(row.name for row in now.rows if row.is_excluded)
+        excluded = frozenset(row.name for row in now.rows if row.figures.is_excluded)
         seen = (
             True,
             now.round > 0,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
+from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, floored
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import KickState
 from oracle.systems.crynux.predownload import ANSWERED, OPEN, UNANSWERED
@@ -54,19 +54,20 @@ def news(before: DemoSnapshot | None, now: DemoSnapshot) -> Iterator[FeedEntry]:
 
 
 def _of_row(before: SnapshotRow, row: SnapshotRow, now: DemoSnapshot) -> Iterator[FeedEntry]:
-    if row.is_excluded and not before.is_excluded:
-        text = f"{row.name} is excluded: reliability {row.reliability:.3f} is under 0.1"
+    if row.figures.is_excluded and not before.figures.is_excluded:
+        reliability = floored(row.figures.reliability)
+        text = f"{row.name} is excluded: reliability {reliability:.3f} is under 0.1"
         yield FeedEntry(now.time, now.block, text, "bad")
-    if before.is_excluded and not row.is_excluded:
-        text = f"{row.name} has recovered: reliability {row.reliability:.3f}"
+    if before.figures.is_excluded and not row.figures.is_excluded:
+        text = f"{row.name} has recovered: reliability {floored(row.figures.reliability):.3f}"
         yield FeedEntry(now.time, now.block, text, "good")
-    if row.status in _GONE and before.status != row.status:
-        yield FeedEntry(now.time, now.block, f"{row.name} {_GONE[row.status]}", "big")
+    if row.figures.status in _GONE and before.figures.status != row.figures.status:
+        yield FeedEntry(now.time, now.block, f"{row.name} {_GONE[row.figures.status]}", "big")
     for model, state in row.asked.items():
         if before.asked.get(model) != state:
             text = f"{row.name} {_REQUESTS[state]} {model}"
             yield FeedEntry(now.time, now.block, text, "plain")
-    if before.status == "paused" and row.status not in _GONE:
+    if before.figures.status == "paused" and row.figures.status not in _GONE:
         yield FeedEntry(now.time, now.block, f"{row.name} is back", "good")
 
 
@@ -100,7 +101,7 @@ def _of_kickouts(
             yield FeedEntry(now.time, now.block, text, "big")
     open_now = {interval.node for interval in now.due}
     for row in now.rows:
-        if row.address in known - open_now and row.status not in _GONE:
+        if row.address in known - open_now and row.figures.status not in _GONE:
             text = f"{row.name} is no longer due to be kicked out: {_reason(row)}"
             yield FeedEntry(now.time, now.block, text, "good")
     earlier = {kick.node: kick.state for kick in before.kicks}
@@ -123,4 +124,4 @@ def _reason(row: SnapshotRow) -> str:
     """Say what its pool says; under legacy rules, which have none, only that it is so."""
     if not row.scores:
         return "its score is below the line"
-    return f"{row.scores} scores, mean {row.long_term * _HIGHEST_SCORE:.1f}"
+    return f"{row.scores} scores, mean {floored(row.figures.long_term) * _HIGHEST_SCORE:.1f}"

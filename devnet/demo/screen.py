@@ -17,8 +17,9 @@ from rich.text import Text
 
 from devnet.demo.acts import Playbill
 from devnet.demo.news import FeedEntry
-from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
+from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, floored
 from oracle.daemon.web.played_act import PlayedAct
+from oracle.domain.scoring.node_figures import RECOVERING_BELOW
 
 # Kept of the feed; shown is what the terminal has room for, and never less than the second.
 _FEED_LINES, _LEAST_FEED = 40, 3
@@ -26,8 +27,6 @@ _FEED_LINES, _LEAST_FEED = 40, 3
 _OTHER_LINES = 8
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
 _BAR = 10
-# Reliability under which a node still recovers, for its colour alone.
-_WELL = 0.95
 
 
 class Screen:
@@ -150,7 +149,15 @@ def _in_one_line(text: str, style: str) -> Text:
 
 
 def _state(row: SnapshotRow) -> str:
-    return "excluded" if row.is_excluded else row.status.replace("_", " ")
+    return "excluded" if row.figures.is_excluded else row.figures.status.replace("_", " ")
+
+
+def _four_digits(units: int | None) -> str:
+    return "-" if units is None else f"{floored(units):.4f}"
+
+
+def _bar(row: SnapshotRow) -> str:
+    return "━" * round(floored(row.figures.qos or 0) * _BAR)
 
 
 _COLUMNS = (
@@ -158,20 +165,21 @@ _COLUMNS = (
     _Column("node", "left", 8, lambda _, row: row.name),
     _Column("plays", "left", 18, lambda _, row: row.part, from_width=100),
     _Column("scores", "right", 6, lambda _, row: str(row.scores)),
-    _Column("long-term", "right", 9, lambda _, row: f"{row.long_term:.4f}"),
-    _Column("reliability", "right", 11, lambda _, row: f"{row.reliability:.4f}"),
-    _Column("QoS", "right", 6, lambda _, row: "-" if row.qos is None else f"{row.qos:.4f}"),
-    _Column("", "left", _BAR, lambda _, row: "━" * round((row.qos or 0) * _BAR), from_width=120),
+    _Column("long-term", "right", 9, lambda _, row: _four_digits(row.figures.long_term)),
+    _Column("reliability", "right", 11, lambda _, row: _four_digits(row.figures.reliability)),
+    _Column("QoS", "right", 6, lambda _, row: _four_digits(row.figures.qos)),
+    _Column("", "left", _BAR, lambda _, row: _bar(row), from_width=120),
     _Column("on chain", "right", 8, lambda _, row: row.on_chain),
     _Column("state", "left", 10, lambda _, row: _state(row)),
 )
 
 
 def _row_style(row: SnapshotRow) -> str:
-    if row.status in {"kicked_out", "quit", "slashed"}:
+    figures = row.figures
+    if figures.status in {"kicked_out", "quit", "slashed"}:
         return "dim strike"
-    if row.is_excluded:
+    if figures.is_excluded:
         return "red"
-    if row.status == "paused" or row.qos is None:
+    if figures.status == "paused" or figures.qos is None:
         return "dim"
-    return "green" if row.reliability >= _WELL else "yellow"
+    return "green" if figures.reliability >= RECOVERING_BELOW else "yellow"

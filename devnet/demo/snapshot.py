@@ -11,17 +11,10 @@ from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, Reliabi
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
-from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
-from oracle.domain.scoring.node_scores import (
-    is_excluded,
-    long_term,
-    qos_at,
-    reliability_at,
-    status_of,
-)
+from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
+from oracle.queries.population import Population, population_of, rests_on_feed
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
 from oracle.store.reports.report_repository import ReportState
@@ -36,19 +29,14 @@ _SENT = (IntentState.LIVE, IntentState.MINED)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One node; factors between 0 and 1, `on_chain` as a consumer of the contract reads it."""
+    """One node; `on_chain` as a consumer of the contract reads it."""
 
     name: str
     address: Address
     part: str
     scores: int
-    long_term: float
-    reliability: float
-    qos: float | None
+    figures: NodeFigures
     on_chain: str
-    status: str
-    is_excluded: bool
-    since: int
     # The models that it was asked to download in the last day, by how that stands.
     asked: Mapping[str, str] = field(default_factory=dict)
 
@@ -112,15 +100,17 @@ class SnapshotReader:
             if cursor is None:
                 return None
             nodes = list(uow.nodes.all())
-            peers = peers_at(nodes, cursor.time, self._rules)
             rounds = uow.rounds.load()
-            rows = [self._row(node, cursor.time, peers, rounds) for node in nodes]
+            population = population_of(
+                nodes, cursor.time, self._rules, rounds, rests_on_feed=rests_on_feed(uow)
+            )
+            rows = [self._row(node, population) for node in nodes]
             return DemoSnapshot(
                 block=cursor.number,
                 time=cursor.time,
                 round=rounds.head.round,
                 reported=_reported(uow),
-                rows=tuple(sorted(rows, key=lambda row: (-(row.qos or -1), row.name))),
+                rows=tuple(sorted(rows, key=lambda row: (-(row.figures.qos or -1), row.name))),
                 timeouts=tuple(self._timeouts(uow, nodes, cursor.number)),
                 due=tuple(uow.kickouts.open()),
                 kicks=tuple(rounds.kicks.values()),
@@ -128,24 +118,19 @@ class SnapshotReader:
                 second_groups=_second_groups(uow),
             )
 
-    def _row(
-        self, node: Node, time: int, peers: PopulationMaxima | None, rounds: Rounds
-    ) -> SnapshotRow:
-        name = self._names.name_of(node.address)
-        qos = qos_at(node, time, self._rules, peers)
+    def _row(self, node: Node, population: Population) -> SnapshotRow:
+        name, rounds = self._names.name_of(node.address), population.rounds
         return SnapshotRow(
             name=name,
             address=node.address,
             part=self._parts.get(name, ""),
             scores=len(node.pool),
-            long_term=_floored(long_term(node, self._rules, time)),
-            reliability=_floored(reliability_at(node, time, self._rules)),
-            qos=None if qos is None else _floored(qos),
+            figures=population.figures(node),
             on_chain=_spoken(rounds.lane_of_node(node.address)),
-            status=status_of(node),
-            is_excluded=is_excluded(node, time, self._rules),
-            since=node.since,
-            asked={each.request.model: each.state for each in requests_of(node, time)},
+            asked={
+                request.request.model: request.state
+                for request in requests_of(node, population.time)
+            },
         )
 
     def _timeouts(
@@ -164,8 +149,11 @@ class SnapshotReader:
         return sorted(found, key=lambda change: change.at)
 
 
-def _floored(units: int) -> float:
-    """Cut off after four digits, as the contract does: what is equal has to look equal."""
+def floored(units: int) -> float:
+    """Return units of 10^-18 as a fraction, cut off after four digits.
+
+    The contract cuts off as well: what is equal has to look equal.
+    """
     return units // QOS_STEP / _LANES_IN_QOS
 
 

@@ -70,8 +70,11 @@ def load_config(path: Path) -> Config:
     return config
 
 
-def print_answer(answer: "_Answer | Sequence[_Answer]") -> None:
-    """Print the model that HTTP answers, or a list of them, as one JSON document on stdout."""
+def print_answer(answer: "_Answer | Sequence[_Answer] | None") -> None:
+    """Print the model that HTTP answers, or a list of them, as one JSON document on stdout.
+
+    None, where nothing is indexed yet, is printed as null.
+    """
     from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
 
     typer.echo(to_json(answer, indent=2, ensure_ascii=True))

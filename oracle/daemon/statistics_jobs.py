@@ -13,7 +13,7 @@ from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import refresh_endpoint_views
-from oracle.queries.node_figures import node_figures
+from oracle.queries.node_series import node_series
 from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_contract
 from oracle.queries.stats import DatabaseCount, dispatch_statistics
 from oracle.reporting.reporting_context import ReportingContext
@@ -109,6 +109,6 @@ def node_metrics_job(index: Index) -> Job:
 
     def tick() -> None:
         most_nodes = index.config.metrics.most_nodes
-        node_metrics.show(*node_figures(index.store, index.rules, most_nodes))
+        node_metrics.show(*node_series(index.store, index.rules, most_nodes))
 
     return Job("node-metrics", _NODE_METRICS_SECONDS, tick)

@@ -19,6 +19,9 @@ LARGEST_ID = 2**63 - 1 - 2**20
 # The longest kind, node or task of a row: PostgreSQL indexes at most 2,704 bytes, and these are
 # hashes, addresses and words.
 MAX_NAME_CHARS = 256
+# Rows that one transaction of the source wrote are seen within so many seconds, but for the pages
+# of a poll.
+SAME_SECONDS = 10
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from oracle.domain.fixed_point import decimal_text
+from oracle.domain.scoring.rules import Rules
+from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
@@ -84,6 +87,27 @@ class AsOf(ApiModel):
     rules: str = Field(description="What folded it: rule set and version.", examples=["seed 2"])
     epoch: int = Field(
         description="Counts the moves of the index, back and forth, and halts, begun and over."
+    )
+
+
+def as_of_cursor(
+    uow: UnitOfWork, cursor: Cursor, rules: Rules, *, head: int | None, now: int
+) -> AsOf:
+    """Return the block of an answer that is read at the cursor; `now` in unix seconds."""
+    final = cursor.final_number
+    return AsOf(
+        block=cursor.number,
+        hash=cursor.hash,
+        time=cursor.time,
+        final=final,
+        is_final=final is not None and cursor.number <= final,
+        head=head,
+        lag_blocks=None if head is None else max(0, head - cursor.number),
+        lag_seconds=max(0, now - cursor.time),
+        replica_lag_seconds=uow.replica_lag_seconds(),
+        rules=f"{rules.name} {rules.version}",
+        # While it is halted the index does not move, and yet there is something to tell.
+        epoch=cursor.epoch + uow.halts.changes(),
     )
 
 

@@ -22,15 +22,11 @@ from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import Word
 from oracle.domain.reports.kickout_evidence import CreatorSpread, derived_zeros_reason, spread_of
-from oracle.domain.reports.lanes import lane_in, lane_of, word_of
+from oracle.domain.reports.lanes import lane_by, lane_in, word_of
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.legacy_factors import (
-    PopulationMaxima,
-    incentive_shares,
-    peers_at,
-)
-from oracle.domain.scoring.node_scores import count_scores, long_term
+from oracle.domain.scoring.node_figures import NodeFigures
+from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of
 from oracle.domain.state.group import GroupMember
@@ -39,6 +35,7 @@ from oracle.domain.state.task import Run, Task
 from oracle.errors import InputError
 from oracle.indexer.folded_state import folded_up_to
 from oracle.queries.earnings import Earning, earning_of
+from oracle.queries.population import Population, place_among, population_of, rests_on_feed
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
@@ -77,13 +74,16 @@ class Explanation:
     `scores` are the entries of the pool, `changes` all changes of H, oldest first. Under legacy
     rules the pool is the present window.
     `groups` are the members of the group that closed at a position and scored the node.
-    `transactions` maps a position to the transaction that it lies in. `lane` is what a report as
-    of the block says.
+    `transactions` maps a position to the transaction that it lies in.
     """
 
     as_of: BlockRef
-    rules: Rules
+    # What the node's figures depend on besides the node, as of the block.
+    population: Population
     node: Node
+    figures: NodeFigures
+    # By QoS, from 1; None: it has none.
+    place: int | None
     pool: bytes
     scores: list[ScoreEntry]
     # By `seq`, the rules that made each of them, where the database knows.
@@ -92,20 +92,25 @@ class Explanation:
     kickouts: list[KickoutDue]
     groups: dict[Position, tuple[GroupMember, ...]]
     transactions: dict[Position, Hash]
-    # The node's peers; None but under legacy rules.
-    peers: PopulationMaxima | None
     # The tasks behind `scores`, of the node and of who ran beside it, and behind `changes`.
     tasks: dict[TaskKey, Task]
-    lane: int
     on_chain: OnChain | None
     # None: no accepted round speaks of this very block, or the contract does not know the node.
     sent: ReportedLane | None
-    # What part of the window's incentive it would get; None but for members under legacy rules.
-    incentive_share: int | None
     # What made its membership what it is; None: it never was a member.
     turned: MembershipChange | None = None
     # Where groups closed that may have given it a 0, which no row tells; of the pool's scores on.
     possible_zeros: tuple[Position, ...] = ()
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that the node is scored by."""
+        return self.population.rules
+
+    @property
+    def lane(self) -> int:
+        """Return what a report as of the block says."""
+        return lane_by(self.figures)
 
     @property
     def lowest_long_term(self) -> int:
@@ -113,7 +118,7 @@ class Explanation:
         given = [(entry.at, entry.score) for entry in self.scores]
         given += [(at, self.rules.absent_score) for at in self.possible_zeros]
         pool = bytes(score for _, score in sorted(given)[-self.rules.pool_size :])
-        own = long_term(self.node, self.rules, self.as_of.time)
+        own = self.figures.long_term
         return min(own, mean_of(pool, self.node.prior, self.rules)) if given else own
 
     def earning(self, entry: ScoreEntry) -> Earning | None:
@@ -173,12 +178,16 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
     rules = archive.rules
     with archive.store.reading() as uow:
         nodes, rounds = _state(archive, uow, as_of)
-        node, peers = nodes.get(address), peers_at(nodes.values(), as_of.time, rules)
+        node = nodes.get(address)
         if node is None:
             raise InputError(
                 f"{address} was never seen up to block {as_of.number}; "
                 "`qos-oracle nodes` names all there are"
             )
+        population = population_of(
+            nodes.values(), as_of.time, rules, rounds, rests_on_feed=rests_on_feed(uow)
+        )
+        figures = population.figures(node)
         counted = count_scores(node, as_of.time, rules)
         scores = uow.scores.of_node_at(address, as_of.number, counted) if counted else []
         changes = uow.reliability.of_node(address, _ALL, up_to_block=as_of.number)
@@ -187,8 +196,10 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
         places = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
             as_of=as_of,
-            rules=rules,
+            population=population,
             node=node,
+            figures=figures,
+            place=place_among(node, figures.qos, nodes.values(), population),
             pool=_pool(node, scores, rules),
             scores=scores,
             scored_by=uow.scores.scored_by(address, [entry.seq for entry in scores]),
@@ -196,12 +207,9 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             kickouts=kickouts,
             groups=groups,
             transactions=_transactions(uow, places),
-            peers=peers,
             tasks=_tasks(uow, scores, groups, changes),
-            lane=lane_of(node, as_of.time, rules, peers),
             on_chain=_on_chain(uow, rounds, address),
             sent=_sent(uow, rounds, address, as_of.number),
-            incentive_share=incentive_shares(nodes.values(), as_of.time, rules).get(address),
             turned=uow.memberships.in_effect(address, up_to_block=as_of.number),
             possible_zeros=_possible_zeros(archive, uow, node, scores, as_of),
         )

@@ -1,27 +1,19 @@
 """Every number behind a score: `explain --json` and `/v1/nodes/{node}/explain` print the same."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, PlainSerializer, WithJsonSchema
+from pydantic import Field
 
-from oracle.domain.events.jsonl_fields import wire_int
 from oracle.queries.answers import (
     AddressText,
     ApiModel,
     BlockView,
     FixedPoint,
-    FractionText,
     HashText,
     Integer,
 )
+from oracle.queries.node_models import NodeEntry, WireInteger
 from oracle.queries.rule_set_view import RuleSetView
-
-# A number in JSON, text where JavaScript would lose digits of it.
-WireInteger = Annotated[
-    int,
-    PlainSerializer(wire_int, when_used="json"),
-    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]}),
-]
 
 
 class Origin(ApiModel):
@@ -101,11 +93,10 @@ class ReliabilityChangeView(LoggedOrigin):
 
 
 class ReliabilityView(ApiModel):
-    """The reliability H: `base` at the time `since`, and healed up to the block."""
+    """The reliability H: `base` at the time `since`, from which it heals."""
 
     base: FixedPoint
     since: int = Field(description="Unix seconds.")
-    at: FixedPoint
     changes: list[ReliabilityChangeView]
 
 
@@ -168,42 +159,23 @@ class LegacyRounds(ApiModel):
     scored: bool = Field(description="False: nobody submitted anything.")
 
 
-class LegacyWindow(ApiModel):
-    """The window of the legacy rules, and R, P, B and Q among the peers; null: no member."""
-
-    window: WireInteger
-    tasks: int
-    node_score: FractionText | None
-    online_seconds: WireInteger
-    R: FractionText | None
-    P: FractionText | None
-    B: FractionText | None
-    Q: FractionText | None
-    incentive_share: FractionText | None
-    rounds: list[LegacyRounds]
-
-
 class NodeExplanation(ApiModel):
     """Every number behind the score of a node, each with its log."""
 
-    node: AddressText
+    row: NodeEntry = Field(description="The node as the list of nodes has it, as of the block.")
     as_of: BlockView
     rules: str
     rules_version: int
     rules_sha256: str
-    status: str
     pool: ScorePoolView
-    long_term: FixedPoint
     lowest_long_term: FixedPoint = Field(description="With every 0 that is possible.")
     possible_zeros: list[Origin]
     reliability: ReliabilityView
-    qos: FixedPoint | None = Field(description="null: it is no member.")
-    excluded: bool
-    kickout_due: bool
     kickouts: list[KickoutInterval]
     held: str | None = Field(description="Why a person would have to propose its kickout.")
     downloads: list[DownloadView]
-    lane: int
     on_chain: LaneOnChain | None = Field(description="null: the contract does not know it.")
     sent: SentLane | None
-    legacy: LegacyWindow | None = Field(description="Under legacy rules alone.")
+    legacy_rounds: list[LegacyRounds] | None = Field(
+        description="Of the tasks in the window; under legacy rules alone."
+    )

@@ -1,21 +1,13 @@
 """The answer about an explanation: what `explain --json` and the read API print."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import is_of_feed, row_of
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
-from oracle.domain.ids import TaskKey
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.domain.scoring.legacy_factors import Factors
-from oracle.domain.scoring.node_scores import (
-    factors_of,
-    is_excluded,
-    is_kickout_due,
-    long_term,
-    qos_at,
-    reliability_at,
-    status_of,
-)
-from oracle.domain.state.node import Membership
 from oracle.queries.answers import BlockView
 from oracle.queries.earnings import Earning
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
@@ -25,7 +17,7 @@ from oracle.queries.explanation_models import (
     GroupFellow,
     KickoutInterval,
     LaneOnChain,
-    LegacyWindow,
+    LegacyRounds,
     NodeExplanation,
     Origin,
     ReliabilityChangeView,
@@ -34,52 +26,40 @@ from oracle.queries.explanation_models import (
     ScoreView,
     SentLane,
 )
-from oracle.queries.legacy_answers import (
-    factors_answer,
-    rounds_answer,
-    share_answer,
-    tally_answer,
-)
+from oracle.queries.legacy_answers import rounds_answer
+from oracle.queries.population import node_entry
 from oracle.queries.rule_set_view import rule_set_view
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.crynux.predownload import requests_of
 
 
-def explanation_view(explanation: Explanation) -> NodeExplanation:
+def explanation_view(explanation: Explanation, labels: Mapping[Address, str]) -> NodeExplanation:
     """Return the answer about an explanation: entries, changes, and the numbers made of them."""
-    node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
-    factors = factors_of(node, time, rules, explanation.peers)
-    is_due = is_kickout_due(node, rules, time)
+    node, rules, figures = explanation.node, explanation.rules, explanation.figures
+    population = replace(explanation.population, labels=labels)
     return NodeExplanation(
-        node=node.address,
+        row=node_entry(node, figures, population, explanation.place),
         as_of=BlockView(**explanation.as_of._asdict()),
         rules=rules.name,
         rules_version=rules.version,
         rules_sha256=named_by(rules).sha256,
-        status=status_of(node),
         pool=_pool_view(explanation),
-        long_term=long_term(node, rules, time),
         lowest_long_term=explanation.lowest_long_term,
         possible_zeros=[origin_of(at) for at in explanation.possible_zeros],
         reliability=ReliabilityView(
             base=node.base,
             since=node.since,
-            at=reliability_at(node, time, rules),
             changes=[_change_view(explanation, change) for change in explanation.changes],
         ),
-        qos=qos_at(node, time, rules, explanation.peers),
-        excluded=is_excluded(node, time, rules),
-        kickout_due=is_due,
         kickouts=[_kickout_interval(due) for due in explanation.kickouts],
-        held=explanation.held_reason if is_due else None,
+        held=explanation.held_reason if figures.is_kickout_due else None,
         downloads=[
             DownloadView(**request.request._asdict(), state=request.state)
-            for request in requests_of(node, time)
+            for request in requests_of(node, population.time)
         ],
-        lane=explanation.lane,
         on_chain=None if explanation.on_chain is None else _lane_on_chain(explanation.on_chain),
         sent=None if explanation.sent is None else _sent_lane(explanation.sent),
-        legacy=None if factors is None else _legacy_window(explanation, factors),
+        legacy_rounds=None if rules.legacy is None else list(_legacy_rounds(explanation)),
     )
 
 
@@ -103,22 +83,12 @@ def _pool_view(explanation: Explanation) -> ScorePoolView:
     )
 
 
-def _legacy_window(explanation: Explanation, factors: Factors) -> LegacyWindow:
-    """Return a node's window, what it makes among its peers, and every task in it."""
-    is_member = explanation.node.membership is Membership.MEMBER
-    return LegacyWindow.model_validate(
-        {
-            **tally_answer(factors.tally),
-            # No member has no share in anything.
-            **factors_answer(factors if is_member else None),
-            "incentive_share": share_answer(explanation.incentive_share),
-            "rounds": [
-                rounds_answer(entry.task, explanation.rounds_of(entry), explanation.rules)
-                for entry in explanation.scores
-                if entry.task in explanation.tasks
-            ],
-        }
-    )
+def _legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
+    """Yield both rounds of every task in the window."""
+    for entry in explanation.scores:
+        if entry.task in explanation.tasks:
+            runs = explanation.rounds_of(entry)
+            yield LegacyRounds.model_validate(rounds_answer(entry.task, runs, explanation.rules))
 
 
 def _score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:

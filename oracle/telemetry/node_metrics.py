@@ -1,10 +1,12 @@
 """Metrics of single nodes, where `[metrics] nodes` asks for them: a series each, so bounded."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from prometheus_client import Gauge
 
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.telemetry.metrics import REGISTRY
 
 _QOS = Gauge(
@@ -33,25 +35,14 @@ _LEFT_OUT = Gauge(
 _ALL = (_QOS, _RELIABILITY, _EXCLUDED)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSeries:
-    """One member; ratios from 0 to 1."""
-
-    node: str
-    qos: float
-    reliability: float
-    is_excluded: bool
-
-
-def show(figures: Sequence[NodeSeries], left_out: int) -> None:
-    """Let `/metrics` tell of these nodes from now on, and of no others."""
-    shown = {one.node for one in figures}
+def show(figures: Mapping[Address, NodeFigures], left_out: int) -> None:
+    """Show the series of these members, and of no others, at `/metrics` from now on."""
     for gauge in _ALL:
-        told = {sample.labels["node"] for family in gauge.collect() for sample in family.samples}
-        for gone in told - shown:
+        shown = {sample.labels["node"] for family in gauge.collect() for sample in family.samples}
+        for gone in shown - figures.keys():
             gauge.remove(gone)
-    for one in figures:
-        _QOS.labels(one.node).set(one.qos)
-        _RELIABILITY.labels(one.node).set(one.reliability)
-        _EXCLUDED.labels(one.node).set(one.is_excluded)
+    for node, figure in figures.items():
+        _QOS.labels(node).set((figure.qos or 0) / UNIT)
+        _RELIABILITY.labels(node).set(figure.reliability / UNIT)
+        _EXCLUDED.labels(node).set(figure.is_excluded)
     _LEFT_OUT.set(left_out)

@@ -8,4 +8,4 @@ from oracle.queries.explanation_view import explanation_view
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
     """Return what `explain --json` prints."""
-    return explanation_view(explanation).model_dump(mode="json")
+    return explanation_view(explanation, {}).model_dump(mode="json")

@@ -16,13 +16,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, abort_of
-from oracle.domain.feed_rows import FeedRow
+from oracle.domain.feed_rows import SAME_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
 # Rows of one transaction lie within so many ids: others write at the same time.
 NEAR = 8
-# And were seen at the same time, but for the pages of a poll.
-SAME_SECONDS = 10
 # Rows within so many ids decide what a row belongs to: a few links of `NEAR`, and room.
 AROUND = 8 * NEAR
 GROUP_SIZE = 3

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.relay_groups import (
     AROUND,
-    SAME_SECONDS,
     FoundGroup,
     SubmittedResult,
     groups_in,
@@ -24,7 +23,7 @@ from oracle.chain.feed.silent_members import (
 )
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, NodeUpdated
-from oracle.domain.feed_rows import FeedRow
+from oracle.domain.feed_rows import SAME_SECONDS, FeedRow
 
 __all__ = ["AROUND", "REACH", "FeedSpan", "RelayReader", "scored_task", "why_unreadable"]
 

@@ -24,7 +24,7 @@ from oracle.daemon.records import Records, open_folded_records
 from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import long_term, qos_at, status_of
+from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import (
@@ -35,8 +35,8 @@ from oracle.queries.explain import (
     explain as explain_node,
 )
 from oracle.queries.explanation_view import explanation_view
-from oracle.queries.sentences.explained_standing import standing_as_of
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.node_standing import standing_as_of
 from oracle.queries.sentences.score_costs import reasons
 from oracle.queries.text.human_numbers import two_digits
 from oracle.queries.text.prefixes import node_named
@@ -84,7 +84,8 @@ def explain(
         told = explain_node(archive, address, as_of)
         ranking = None if as_json or full else _ranking(records, told)
     if as_json:
-        print_answer(explanation_view(told))
+        labels = {Address(at): name for at, name in records.config.network.labels.items()}
+        print_answer(explanation_view(told, labels))
         return
     if full:
         for line in full_lines(told):
@@ -113,7 +114,7 @@ def _ranking(records: Records, told: Explanation) -> NodeRanking | None:
 
 
 def _print_answer(told: Explanation, standing: NodeStanding) -> None:
-    qos = qos_at(told.node, told.as_of.time, told.rules, told.peers)
+    qos = told.figures.qos
     typer.echo(f"{'out' if qos is None else two_digits(qos):<4}  {headline(standing)}")
     for sentence in (details(standing), lifted(standing)):
         if sentence:
@@ -130,7 +131,7 @@ def _print_answer(told: Explanation, standing: NodeStanding) -> None:
 
 def _about(told: Explanation) -> Iterator[str]:
     rules = f"{told.rules.name} version {told.rules.version}"
-    yield f"node {told.node.address}, {status_of(told.node).replace('_', ' ')}"
+    yield f"node {told.node.address}, {told.figures.status.replace('_', ' ')}"
     yield f"as of block {told.as_of.number}, {shown_time(told.as_of.time)}; rules {rules}"
     yield on_chain_line(told, told.on_chain)
     if any(is_of_feed(entry.at) for entry in told.scores):
@@ -139,7 +140,7 @@ def _about(told: Explanation) -> Iterator[str]:
     if derived:
         yield f"{derived} of its scores are zeros derived for timed-out members of groups"
     if told.possible_zeros:
-        own = long_term(told.node, told.rules, told.as_of.time)
+        own = told.figures.long_term
         yield (
             f"{len(told.possible_zeros)} zeros more are possible, which no row tells: "
             f"Q_long between {told.lowest_long_term / UNIT:.4f} and {own / UNIT:.4f}"

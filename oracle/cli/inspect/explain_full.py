@@ -12,13 +12,6 @@ from oracle.domain.feed_rows import is_of_feed, row_of
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.scoring.node_scores import (
-    is_excluded,
-    long_term,
-    qos_at,
-    reliability_at,
-    status_of,
-)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Membership
@@ -38,7 +31,7 @@ def full_lines(told: Explanation) -> Iterator[str]:
     when = shown_time(told.as_of.time)
     rules = f"{told.rules.name} version {told.rules.version}"
     yield f"as of block {told.as_of.number}, {when}; rules {rules}"
-    yield f"status {status_of(told.node).replace('_', ' ')}"
+    yield f"status {told.figures.status.replace('_', ' ')}"
     yield ""
     if told.rules.legacy is None:
         yield from _score_lines(told)
@@ -70,7 +63,7 @@ def _score_lines(told: Explanation) -> Iterator[str]:
         yield f"     task {entry.task} in group {entry.group}"
         yield from earning_lines(told, entry)
         yield _source(told, entry.at)
-    mean = decimal_text(long_term(told.node, rules, told.as_of.time))
+    mean = decimal_text(told.figures.long_term)
     if told.scores:
         spread = told.spread
         yield f"Creators of their tasks: {spread.creators}; {spread.most} of the scores from one"
@@ -111,7 +104,7 @@ def _reliability_lines(told: Explanation) -> Iterator[str]:
         yield f"  the last {_MOST_CHANGES} of them (--json shows all)"
     for last, change in [*_with_last(told.changes)][-_MOST_CHANGES:]:
         yield from _change_lines(told, change, last)
-    now = decimal_text(reliability_at(node, told.as_of.time, rules))
+    now = decimal_text(told.figures.reliability)
     if node.base == UNIT:
         yield f"Reliability = {now}"
         return
@@ -185,8 +178,7 @@ def _source(told: Explanation, at: Position) -> str:
 
 
 def _result_lines(told: Explanation) -> Iterator[str]:
-    node, rules, time = told.node, told.rules, told.as_of.time
-    qos = qos_at(node, time, rules, told.peers)
+    rules, qos = told.rules, told.figures.qos
     if qos is None:
         yield "QoS: none, it is no member"
     elif rules.legacy is not None:
@@ -226,7 +218,7 @@ def _why_not(told: Explanation) -> str:
         return f"it is {node.membership.value.replace('_', ' ')}"
     if node.paused:
         return "it is paused"
-    if is_excluded(node, told.as_of.time, told.rules):
+    if told.figures.is_excluded:
         return f"its reliability is below {decimal_text(told.rules.exclude_exit)}"
     return "it has no QoS"
 

@@ -8,7 +8,6 @@ from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, start_of
-from oracle.domain.scoring.node_scores import factors_of
 from oracle.domain.state.node import Membership
 from oracle.queries.explain import Explanation
 from oracle.queries.text.status_text import shown_time
@@ -16,7 +15,7 @@ from oracle.queries.text.status_text import shown_time
 
 def window_lines(told: Explanation, legacy: LegacyRules) -> Iterator[str]:
     """Tell every task of the present window, and what they make among the node's peers."""
-    found = factors_of(told.node, told.as_of.time, told.rules, told.peers)
+    found = told.figures.factors
     if found is None:
         return
     begun = shown_time(start_of(found.tally.window, legacy))
@@ -70,7 +69,7 @@ def _mean_line(tally: WindowTally) -> str:
 
 
 def _factor_lines(told: Explanation, found: Factors, legacy: LegacyRules) -> Iterator[str]:
-    peers = told.peers
+    peers = told.population.peers
     if peers is None:
         return
     node = told.node
@@ -86,8 +85,9 @@ def _factor_lines(told: Explanation, found: Factors, legacy: LegacyRules) -> Ite
     a, b, c = legacy.vram_weight, legacy.timeout_weight, legacy.speed_weight
     weights = f"{decimal_text(a)} R + {decimal_text(b)} P + {decimal_text(c)} B"
     yield f"Q = {weights} = {decimal_text(found.combined)}"
-    if told.incentive_share is not None:
-        yield f"Incentive share so far = {decimal_text(told.incentive_share)}"
+    share = told.population.shares.get(node.address)
+    if share is not None:
+        yield f"Incentive share so far = {decimal_text(share)}"
 
 
 def _known(number: int | None, unit: str) -> str:

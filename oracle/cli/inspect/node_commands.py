@@ -1,17 +1,21 @@
 """`nodes`: who is how good. It reads the database alone, and imports no more than that takes."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_json
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_answer
 from oracle.daemon.config.loader import load
 from oracle.daemon.records import open_folded_records
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
-from oracle.queries.node_rows import NodeRow, node_answer, node_rows
-from oracle.queries.text.text_tables import WIDE, print_table
+from oracle.queries.node_models import NodeEntry
+from oracle.queries.population import all_nodes
+from oracle.queries.text.text_tables import WIDE, print_table, table_of
 
 _WithoutTaskOption = Annotated[
     bool,
@@ -20,8 +24,6 @@ _WithoutTaskOption = Annotated[
         help="Only members without a task score in this window: a system task is for them.",
     ),
 ]
-
-_COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
 
 
 def register(app: typer.Typer) -> None:
@@ -39,18 +41,20 @@ def nodes(
     with open_folded_records(load(config)) as records:
         if without_task and records.rules.legacy is None:
             raise InputError(f"--without-task: the rules {records.rules.name} count by no window")
-        rows = node_rows(records.store, records.rules)
-    if without_task:
-        rows = [row for row in rows if row.factors is not None and not row.factors.tally.tasks]
+        labels = {Address(at): name for at, name in records.config.network.labels.items()}
+        page = all_nodes(records.store, records.rules, labels, int(unix_seconds()))
+    if page is not None and without_task:
+        idle = [row for row in page.nodes if row.place and row.legacy and not row.legacy.tasks]
+        page = page.model_copy(update={"nodes": idle})
     if as_json:
-        print_json([node_answer(row) for row in rows])
+        print_answer(page)
         return
-    if not rows:
+    if page is None or not page.nodes:
         typer.echo("no node is known yet; `qos-oracle run --once` indexes the chain")
         return
-    ranked = ((str(rank), *_cells(row)) for rank, row in enumerate(rows, start=1))
-    print_table(_COLUMNS, ranked, left=("status",), width=WIDE)
-    if any(row.is_of_feed for row in rows):
+    titles, cells = table_of(NodeEntry, page.nodes, _TEXTS)
+    print_table(titles, cells, left=("status",), width=WIDE)
+    if any(row.proof == "none" for row in page.nodes):
         typer.echo("UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands")
 
 
@@ -63,18 +67,20 @@ def shown_lane(lane: int) -> str:
     return f"{(lane - LOWEST_SCORE) / 10_000:.4f}"
 
 
-def _cells(row: NodeRow) -> list[str]:
-    status = "excluded" if row.is_excluded else row.status.replace("_", " ")
-    return [
-        row.node.address,
-        f"{status}, kickout due" if row.is_kickout_due else status,
-        str(row.node.scored),
-        _share(row.long_term),
-        _share(row.reliability),
-        "-" if row.qos is None else _share(row.qos),
-        "-" if row.index is None else shown_lane(row.lane_on_chain),
-    ]
+def _status(row: NodeEntry) -> str:
+    status = "excluded" if row.excluded else row.status.replace("_", " ")
+    return f"{status}, kickout due" if row.kickout_due else status
 
 
-def _share(units: int) -> str:
-    return f"{units / UNIT:.4f}"
+def _four_digits(units: int | None) -> str:
+    return "-" if units is None else f"{units / UNIT:.4f}"
+
+
+# How the cells of a row are written that are not written as they are.
+_TEXTS: dict[str, Callable[[NodeEntry], str]] = {
+    "status": _status,
+    "long_term": lambda row: _four_digits(row.long_term),
+    "reliability": lambda row: _four_digits(row.reliability),
+    "qos": lambda row: _four_digits(row.qos),
+    "lane_on_chain": lambda row: "-" if row.index is None else shown_lane(row.lane_on_chain),
+}

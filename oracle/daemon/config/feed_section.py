@@ -6,10 +6,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from oracle.chain.feed.relay_groups import SAME_SECONDS
 from oracle.daemon.config.redaction import SECRET
 from oracle.daemon.config.sections import Section
-from oracle.domain.feed_rows import LARGEST_ID
+from oracle.domain.feed_rows import LARGEST_ID, SAME_SECONDS
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.registry import rule_set
 

@@ -8,6 +8,7 @@ from struct import Struct
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
+from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
@@ -51,6 +52,18 @@ def lane_of(
         return DO_NOT_SELECT
     qos = qos_at(node, time, rules, peers)
     return DO_NOT_SELECT if qos is None else qos // QOS_STEP + LOWEST_SCORE
+
+
+def lane_by(figures: NodeFigures) -> int:
+    """Return the same lane for a node whose figures are known."""
+    if figures.qos is None or figures.state not in {"selectable", "recovering"}:
+        return DO_NOT_SELECT
+    return figures.qos // QOS_STEP + LOWEST_SCORE
+
+
+def qos_in(lane: int) -> int | None:
+    """Return the QoS that a lane states, in units of 10^-18; None for one that states none."""
+    return (lane - LOWEST_SCORE) * QOS_STEP if lane >= LOWEST_SCORE else None
 
 
 def kick_below_of(rules: Rules) -> int:

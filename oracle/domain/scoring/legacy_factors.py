@@ -100,20 +100,23 @@ def factors_at(node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxi
     return Factors(tally, size, promptness, speed, combined)
 
 
-def incentive_shares(nodes: Iterable[Node], time: int, rules: Rules) -> dict[Address, int]:
+def incentive_shares(
+    nodes: Iterable[Node], time: int, rules: Rules, peers: PopulationMaxima | None = None
+) -> dict[Address, int]:
     """Return what part of the window's incentive each member would get as of a time.
 
     Q times online seconds over the sum of the same
     (docs/explanation/crynux.md#weighted-sum-of-scores); all 0 where that sum is 0. Empty under
-    rules that are not legacy ones. Never part of a report.
+    rules that are not legacy ones. Never part of a report. `peers` of these nodes as
+    of the same time, None: they are looked for.
     """
     members = [node for node in nodes if node.membership is Membership.MEMBER]
-    legacy, peers = rules.legacy, peers_at(members, time, rules)
-    if legacy is None or peers is None:
+    legacy, maxima = rules.legacy, peers or peers_at(members, time, rules)
+    if legacy is None or maxima is None:
         return {}
     merits = {}
     for node in members:
-        found = factors_at(node, time, legacy, peers)
+        found = factors_at(node, time, legacy, maxima)
         merits[node.address] = found.combined * found.tally.online_seconds
     total = sum(merits.values())
     return {address: merit * UNIT // (total or 1) for address, merit in merits.items()}

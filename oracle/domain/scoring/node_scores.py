@@ -6,7 +6,7 @@ See docs/reference/scoring-rules.md.
 
 from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, factors_at
-from oracle.domain.scoring.legacy_tally import tally_at, tally_of
+from oracle.domain.scoring.legacy_tally import WindowTally, tally_at, tally_of
 from oracle.domain.scoring.reliability import healed_reliability, penalized_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of, pool_in_memory
@@ -37,9 +37,14 @@ def long_term(node: Node, rules: Rules, time: int) -> int:
     the relay keeps the exact one until the node's next score.
     """
     if rules.legacy is not None:
-        score = tally_at(node, time, rules.legacy).node_score
-        return rules.new_node_long_term if score is None else score // rules.q_max
+        return window_mean(tally_at(node, time, rules.legacy), rules)
     return mean_of(node.pool, node.prior, rules)
+
+
+def window_mean(tally: WindowTally, rules: Rules) -> int:
+    """Return Q_long / Q_max of a window under legacy rules."""
+    score = tally.node_score
+    return rules.new_node_long_term if score is None else score // rules.q_max
 
 
 def factors_of(
@@ -76,12 +81,21 @@ def qos_at(
 
 
 def is_excluded(node: Node, time: int, rules: Rules) -> bool:
-    """Tell whether a member is to get no tasks for the time being."""
+    """Return whether a member is to get no tasks for the time being."""
+    if node.membership is not Membership.MEMBER:
+        return False
+    if rules.remembers_exclusion and not node.excluded:
+        return False
+    return is_excluded_by(node, reliability_at(node, time, rules), rules)
+
+
+def is_excluded_by(node: Node, reliability: int, rules: Rules) -> bool:
+    """Return whether a member whose H is `reliability` now is to get no tasks."""
     if node.membership is not Membership.MEMBER:
         return False
     if not rules.remembers_exclusion:
-        return reliability_at(node, time, rules) < rules.exclude_enter
-    return node.excluded and reliability_at(node, time, rules) < rules.exclude_exit
+        return reliability < rules.exclude_enter
+    return node.excluded and reliability < rules.exclude_exit
 
 
 def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:

@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.scoring.node_figures import NODE_STATES, NodeState
 from oracle.queries.answers import Answer, ApiModel, FractionText
-from oracle.queries.api.node_order import NODE_STATES, NodeState
 from oracle.queries.api.source import ApiSnapshot
 
 _BINS = 20

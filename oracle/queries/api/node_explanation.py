@@ -41,7 +41,8 @@ def node_explanation(source: ApiSource, address: Address, at: int | None) -> Exp
     with looking(source) as look:
         as_of, block = look.as_of, _block(look, at)
     return ExplanationAnswer(
-        as_of=as_of, explanation=explanation_view(explained(source, address, block))
+        as_of=as_of,
+        explanation=explanation_view(explained(source, address, block), source.labels),
     )
 
 

@@ -3,66 +3,21 @@
 import base64
 import binascii
 import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import get_args
 
-from pydantic import Field
-
-from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.domain.scoring.node_scores import (
-    is_kickout_due,
-    long_term,
-    reliability_at,
-    status_of,
-)
+from oracle.domain.scoring.node_figures import NodeState
 from oracle.domain.state.node import Node
-from oracle.queries.answers import AddressText, Answer, ApiModel, FractionText
-from oracle.queries.api.node_order import NodeRanking, NodeSort, NodeState, SortKey
+from oracle.queries.api.node_order import NodeRanking, NodeSort, SortKey
 from oracle.queries.api.source import AmbiguousError, ApiSnapshot, NotKnownError, QuestionError
+from oracle.queries.node_models import NodeEntry, NodePage
+from oracle.queries.population import Population, node_entry, rests_on_feed
 
 MOST_ROWS = 200
-# Lanes count in steps of a ten thousandth.
-_LANE_STEP = UNIT // 10_000
 _SHOWN_OF_SEVERAL = 10
-# A name of a card comes from whoever runs the node.
-_LONGEST_NAME = 64
-
-
-class NodeEntry(ApiModel):
-    """One row of the list of nodes."""
-
-    place: int | None = Field(description="By QoS, from 1; null: it has none.", examples=[12])
-    node: AddressText
-    label: str | None = Field(description="The operator's name of it; null: it has none.")
-    state: NodeState
-    status: str = Field(description="As the contract has it: available, busy, paused …")
-    card: str | None = Field(description="What the node says of its GPU.", examples=["RTX 4090"])
-    vram: int | None = Field(description="In GB.", examples=[24])
-    qos: FractionText | None = Field(description="null: it is no member.")
-    long_term: FractionText
-    reliability: FractionText = Field(description="H at the block's time.")
-    scores_in_pool: int = Field(examples=[33])
-    scored_in_all: int = Field(examples=[412])
-    kickout_due: bool
-    on_chain: FractionText | None = Field(
-        description="QoS in the oracle contract; null: never reported, or not selectable."
-    )
-    changed_at: int = Field(description="The block of the last change.")
-
-
-class NodePage(Answer):
-    """A page of nodes."""
-
-    total: int = Field(description="Nodes of the network, filtered or not.")
-    counts: dict[NodeState, int] = Field(description="Of them in each state.")
-    nodes: list[NodeEntry]
-    next: str | None = Field(description="`cursor` of the next page; null: this is the last one.")
-    moved: bool = Field(
-        description="The cursor was of an earlier block: places may have changed since."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,36 +59,33 @@ def nodes(look: ApiSnapshot, asked: NodeListQuery) -> NodePage:
         as_of=look.as_of,
         total=len(ranking.nodes),
         counts=dict(ranking.counts),
-        nodes=entries(look, rows),
+        nodes=list(_entries(look, rows)),
         next=None if last is None else _closed(look.cursor.epoch, asked.sort, last),
         moved=epoch is not None and epoch != look.cursor.epoch,
     )
 
 
-def entries(look: ApiSnapshot, rows: list[Node]) -> list[NodeEntry]:
-    """Return some nodes as rows, in the order given."""
-    rules, time = look.source.archive.rules, look.cursor.time
-    ranking, rounds = look.ranking(), look.uow.rounds.about([node.address for node in rows])
-    return [
-        NodeEntry(
-            place=ranking.place_of(node.address),
-            node=node.address,
-            label=look.source.labels.get(node.address),
-            state=ranking.state_of(node),
-            status=status_of(node),
-            card=None if node.gpu_name is None else harmless(node.gpu_name),
-            vram=node.gpu_vram,
-            qos=fraction_or_none(ranking.qos(node)),
-            long_term=decimal_text(long_term(node, rules, time)),
-            reliability=decimal_text(reliability_at(node, time, rules)),
-            scores_in_pool=len(node.pool),
-            scored_in_all=node.scored,
-            kickout_due=is_kickout_due(node, rules, time),
-            on_chain=fraction_of_lane(rounds.lane_of_node(node.address)),
-            changed_at=node.changed_at,
-        )
-        for node in rows
-    ]
+def population_at(look: ApiSnapshot, nodes: Collection[Node]) -> Population:
+    """Return what the figures of some nodes depend on as of the cursor."""
+    ranking = look.ranking()
+    return Population(
+        time=look.cursor.time,
+        rules=look.source.archive.rules,
+        peers=ranking.peers,
+        shares=ranking.incentive_shares(),
+        rounds=look.uow.rounds.about([node.address for node in nodes]),
+        rests_on_feed=rests_on_feed(look.uow),
+        labels=look.source.labels,
+    )
+
+
+def _entries(look: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
+    """Yield some nodes as rows, in the order given."""
+    ranking, population = look.ranking(), population_at(look, nodes)
+    for node in nodes:
+        figures = population.figures(node)
+        place = ranking.place_by(node.address, figures.qos)
+        yield node_entry(node, figures, population, place)
 
 
 def named(look: ApiSnapshot, prefix: str) -> Node:
@@ -149,21 +101,6 @@ def named(look: ApiSnapshot, prefix: str) -> Node:
     if len(found) > 1:
         raise AmbiguousError(prefix, list(found))
     return look.uow.nodes.named(found)[Address(found[0])]
-
-
-def fraction_or_none(value: int | None) -> str | None:
-    """Write units of 10^-18, or nothing."""
-    return None if value is None else decimal_text(value)
-
-
-def fraction_of_lane(lane: int) -> str | None:
-    """Return the QoS that a lane says; None: it says none."""
-    return decimal_text((lane - LOWEST_SCORE) * _LANE_STEP) if lane >= LOWEST_SCORE else None
-
-
-def harmless(name: str) -> str:
-    """Return a text of strangers without what turns or hides text around it, and short."""
-    return "".join(sign if sign.isprintable() else "?" for sign in name)[:_LONGEST_NAME]
 
 
 def _closed(epoch: int, sort: NodeSort, key: SortKey) -> str:

@@ -10,32 +10,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
-from oracle.domain.scoring.node_scores import is_excluded, long_term, qos_at, reliability_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, incentive_shares, peers_at
+from oracle.domain.scoring.node_figures import NodeState, state_at, state_by
+from oracle.domain.scoring.node_scores import long_term, qos_at, reliability_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.node import Node
 from oracle.queries.api.recent_courses import RecentCourses
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# A member whose reliability is below this, and not excluded, is called recovering: a word of
-# ours, the rules know only the line of exclusion.
-RECOVERING_BELOW = 95 * UNIT // 100
-
-NodeState = Literal[
-    "selectable", "recovering", "excluded", "paused", "quit", "slashed", "kicked_out", "unknown"
-]
-NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
-_AWAY: Mapping[Membership, NodeState] = {
-    Membership.UNKNOWN: "unknown",
-    Membership.QUIT: "quit",
-    Membership.SLASHED: "slashed",
-    Membership.KICKED_OUT: "kicked_out",
-}
 # With a minus the least comes first; who has no QoS comes last either way.
 NodeSort = Literal[
     "qos", "-qos", "long_term", "-long_term", "reliability", "-reliability",
@@ -51,18 +38,6 @@ class SortKey(NamedTuple):
     address: str
 
 
-def state_at(node: Node, time: int, rules: Rules) -> NodeState:
-    """Name what a node is at a block time."""
-    if node.membership is not Membership.MEMBER:
-        return _AWAY[node.membership]
-    if node.paused:
-        return "paused"
-    if is_excluded(node, time, rules):
-        return "excluded"
-    reliability = reliability_at(node, time, rules)
-    return "recovering" if reliability < RECOVERING_BELOW else "selectable"
-
-
 class NodeRanking:
     """All nodes as of one block; each order is made when it is first asked for."""
 
@@ -72,6 +47,7 @@ class NodeRanking:
         self._rules = rules
         self.peers: PopulationMaxima | None = peers_at(nodes.values(), cursor.time, rules)
         self._orders: dict[NodeSort, list[SortKey]] = {}
+        self._shares: Mapping[Address, int] | None = None
         self._lock = threading.Lock()
         # Those whose numbers change without an event.
         self._healing: frozenset[Address] = frozenset()
@@ -105,12 +81,13 @@ class NodeRanking:
         return made
 
     def _look_at(self, moved: Iterable[Address]) -> None:
-        """Count the states of these nodes, and note who of them heals."""
-        nodes = [self.nodes[address] for address in moved]
-        self.counts.update(map(self.state_of, nodes))
+        """Count the states of these nodes, and note which of them heal."""
         time, rules = self.cursor.time, self._rules
+        nodes = [self.nodes[address] for address in moved]
+        scored = [(node, reliability_at(node, time, rules)) for node in nodes]
+        self.counts.update(state_by(node, reliability, rules) for node, reliability in scored)
         self._healing = frozenset(
-            node.address for node in nodes if reliability_at(node, time, rules) < UNIT
+            node.address for node, reliability in scored if reliability < UNIT
         )
 
     def qos(self, node: Node) -> int | None:
@@ -144,9 +121,22 @@ class NodeRanking:
     def place_of(self, address: Address) -> int | None:
         """Return the place of a member by QoS, from 1; None: no member."""
         node = self.nodes.get(address)
-        if node is None or self.qos(node) is None:
+        return None if node is None else self.place_by(address, self.qos(node))
+
+    def place_by(self, address: Address, qos: int | None) -> int | None:
+        """Return the place of a node whose QoS is known, from 1; None: it has no QoS."""
+        if qos is None:
             return None
-        return bisect_left(self.ordered("qos"), self.key("qos", node)) + 1
+        return bisect_left(self.ordered("qos"), SortKey(0, -qos, address)) + 1
+
+    def incentive_shares(self) -> Mapping[Address, int]:
+        """Return what `legacy_factors.incentive_shares` gives for all nodes, made once a block."""
+        with self._lock:
+            if self._shares is None:
+                self._shares = incentive_shares(
+                    self.nodes.values(), self.cursor.time, self._rules, self.peers
+                )
+            return self._shares
 
     @property
     def members(self) -> int:

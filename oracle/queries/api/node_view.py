@@ -2,37 +2,22 @@
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import TaskKey
-from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, lane_of, word_of
+from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, word_of
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.group_ranking import fee_shares
-from oracle.domain.scoring.legacy_tally import start_of, tally_at
-from oracle.domain.scoring.node_scores import (
-    exclusion_end_time,
-    factors_of,
-    is_excluded,
-    is_kickout_due,
-)
-from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.queries.answers import (
-    Answer,
-    ApiModel,
-    FractionText,
-    IntegerText,
-)
+from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
 from oracle.queries.api.lifting import NodeLift, lift_of
-from oracle.queries.api.node_list import (
-    NodeEntry,
-    entries,
-    fraction_of_lane,
-    fraction_or_none,
-)
+from oracle.queries.api.node_list import population_at
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.kickout_models import ProposedKickout
 from oracle.queries.kickout_view import proposed_kickout
+from oracle.queries.node_models import NodeEntry
+from oracle.queries.population import Population, node_entry
 
 
 class OnChainScore(ApiModel):
@@ -41,7 +26,7 @@ class OnChainScore(ApiModel):
     index: int = Field(description="Its lane in the contract.")
     lane: int = Field(ge=0, le=65_535, description="As stored; 0: never reported.")
     is_selectable: bool
-    qos: FractionText | None = Field(description="null: never reported, or not selectable.")
+    qos: FixedPoint | None = Field(description="null: never reported, or not selectable.")
     round: int | None = Field(description="That wrote the word of the lane.")
     time: int | None
     is_current: bool = Field(description="The lane says what would be reported now.")
@@ -56,27 +41,16 @@ class KickoutProgress(ApiModel):
         description="In the pool, or legacy's window; a kickout needs `pool_size` of them."
     )
     pool_size: int
-    mean: FractionText | None = Field(description="Of these, in points; null: there are none.")
-    below: FractionText = Field(description="Kickout is due below this mean, in points.")
+    mean: FixedPoint | None = Field(description="Of these, in points; null: there are none.")
+    below: FixedPoint = Field(description="Kickout is due below this mean, in points.")
     proposed: ProposedKickout | None
-
-
-class NodeFactors(ApiModel):
-    """Under legacy rules: what Q is the weighted sum of, and the window behind it."""
-
-    size: FractionText = Field(description="R, its memory beside the largest.")
-    promptness: FractionText = Field(description="P, its timeout beside the longest.")
-    speed: FractionText | None = Field(description="B; null: no task in the window, counts as 0.")
-    node_score: FractionText | None = Field(description="Mean of the window, 0 to 20.")
-    tasks: int = Field(description="Scored in the window.")
-    window_began: int = Field(description="Unix seconds.")
 
 
 class Earned(ApiModel):
     """Of the fees of the tasks in the pool, by the split of the rules; not what was paid out."""
 
     tasks: int
-    amount: IntegerText = Field(description="In the fee's smallest unit.")
+    amount: Integer = Field(description="In the fee's smallest unit.")
     without_fee: int = Field(description="Tasks whose fee is not known.")
 
 
@@ -87,98 +61,71 @@ class NodeView(Answer):
     members: int = Field(description="`row.place` is one of so many.")
     models: list[str]
     version: str | None
-    stake: IntegerText | None
+    stake: Integer | None
     pool: list[int] = Field(description="The task scores that count, oldest first.")
     pool_size: int
-    excluded: bool
-    excluded_below: FractionText
-    back_at: int | None = Field(
-        description="When H, healing alone, ends the exclusion; unix seconds; null: not excluded."
-    )
+    excluded_below: FixedPoint
     kickout: KickoutProgress
     on_chain: OnChainScore | None = Field(description="null: the contract does not know it.")
     earned: Earned
-    factors: NodeFactors | None = Field(description="null: the rules are no legacy ones.")
     lift: NodeLift = Field(description="What would change its standing, played by the fold.")
 
 
 def node_view(look: ApiSnapshot, node: Node) -> NodeView:
     """Return everything of a node that one page shows."""
-    rules, time = look.source.archive.rules, look.cursor.time
-    ranking = look.ranking()
-    is_out = is_excluded(node, time, rules)
+    ranking, population = look.ranking(), population_at(look, [node])
+    rules, figures = population.rules, population.figures(node)
+    row = node_entry(node, figures, population, ranking.place_by(node.address, figures.qos))
     return NodeView(
         as_of=look.as_of,
-        row=entries(look, [node])[0],
+        row=row,
         members=ranking.members,
         models=list(node.models),
         version=None if node.version is None else ".".join(map(str, node.version)),
-        stake=None if node.stake is None else str(node.stake),
+        stake=node.stake,
         pool=list(node.pool),
         pool_size=rules.pool_size,
-        excluded=is_out,
-        excluded_below=decimal_text(rules.exclude_enter),
-        back_at=exclusion_end_time(node.base, node.since, rules) if is_out else None,
-        kickout=_kickout(look, node, rules),
-        on_chain=_on_chain(look, node),
+        excluded_below=rules.exclude_enter,
+        kickout=_kickout(population, node, row),
+        on_chain=_on_chain(population.rounds, row),
         earned=_earned(look, node),
-        factors=_factors(look, node, rules),
-        lift=lift_of(node, time, rules, ranking),
+        lift=lift_of(node, population.time, rules, ranking),
     )
 
 
-def _kickout(look: ApiSnapshot, node: Node, rules: Rules) -> KickoutProgress:
-    kicks = look.uow.rounds.about([node.address]).kicks.values()
-    found = next(iter(kicks), None)
-    since, scores, mean = node.kickout_due_since, len(node.pool), None
+def _kickout(population: Population, node: Node, row: NodeEntry) -> KickoutProgress:
+    rules, since = population.rules, node.kickout_due_since
+    proposed = population.rounds.kicks.get(node.address)
+    scores, mean = len(node.pool), None
     needed, below = rules.pool_size, rules.kickout_below
-    if rules.legacy is not None:
-        tally = tally_at(node, look.cursor.time, rules.legacy)
-        scores, mean = tally.tasks, tally.node_score
+    if rules.legacy is not None and row.legacy is not None:
+        scores, mean = row.legacy.tasks, row.legacy.node_score
         needed, below = rules.legacy.kickout_tasks, rules.legacy.kickout_below
     elif node.pool:
         mean = node.pool_sum * UNIT // len(node.pool)
     return KickoutProgress(
-        is_due=is_kickout_due(node, rules, look.cursor.time),
+        is_due=row.kickout_due,
         due_since_block=None if since is None else since.block,
         scores=scores,
         pool_size=needed,
-        mean=fraction_or_none(mean),
-        below=decimal_text(below),
-        proposed=None if found is None else proposed_kickout(found),
+        mean=mean,
+        below=below,
+        proposed=None if proposed is None else proposed_kickout(proposed),
     )
 
 
-def _factors(look: ApiSnapshot, node: Node, rules: Rules) -> NodeFactors | None:
-    found = factors_of(node, look.cursor.time, rules, look.ranking().peers)
-    if found is None or rules.legacy is None:
+def _on_chain(rounds: Rounds, row: NodeEntry) -> OnChainScore | None:
+    if row.index is None:
         return None
-    return NodeFactors(
-        size=decimal_text(found.size),
-        promptness=decimal_text(found.promptness),
-        speed=fraction_or_none(found.speed),
-        node_score=fraction_or_none(found.tally.node_score),
-        tasks=found.tally.tasks,
-        window_began=start_of(found.tally.window, rules.legacy),
-    )
-
-
-def _on_chain(look: ApiSnapshot, node: Node) -> OnChainScore | None:
-    rounds = look.uow.rounds.about([node.address])
-    index = rounds.index_by_node.get(node.address)
-    if index is None:
-        return None
-    lane, word = rounds.lane_at(index), rounds.words.get(word_of(index))
-    rules = look.source.archive.rules
-    now = lane_of(node, look.cursor.time, rules, look.ranking().peers)
+    lane, word = row.lane_on_chain, rounds.words.get(word_of(row.index))
     return OnChainScore(
-        index=index,
+        index=row.index,
         lane=lane,
         is_selectable=lane not in (NEVER_REPORTED, DO_NOT_SELECT),
-        qos=fraction_of_lane(lane),
+        qos=row.on_chain,
         round=None if word is None else word.round,
         time=None if word is None else word.time,
-        is_current=lane == now,
+        is_current=lane == row.lane,
     )
 
 
@@ -187,7 +134,7 @@ def _earned(look: ApiSnapshot, node: Node) -> Earned:
     tasks = look.uow.tasks.named({member.task for one in results for member in one.members})
     shares = [share for one in results for share in _shares(one, node, tasks)]
     known = [share for share in shares if share is not None]
-    return Earned(tasks=len(shares), amount=str(sum(known)), without_fee=len(shares) - len(known))
+    return Earned(tasks=len(shares), amount=sum(known), without_fee=len(shares) - len(known))
 
 
 def _shares(result: GroupResult, node: Node, tasks: dict[TaskKey, Task]) -> list[int | None]:

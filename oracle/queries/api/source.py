@@ -11,7 +11,7 @@ from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rules_binding import refuse_other_rules
-from oracle.queries.answers import AsOf, LogPlace
+from oracle.queries.answers import AsOf, LogPlace, as_of_cursor
 from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import Worker, health_of
@@ -106,22 +106,7 @@ def looking(source: ApiSource) -> Iterator[ApiSnapshot]:
         if cursor is None:
             raise TransientError("nothing is indexed yet")
         refuse_other_rules(uow, source.archive.rules)
-        yield ApiSnapshot(source, uow, cursor, _as_of(source, uow, cursor))
-
-
-def _as_of(source: ApiSource, uow: UnitOfWork, cursor: Cursor) -> AsOf:
-    head, rules, final = source.head(), source.archive.rules, cursor.final_number
-    return AsOf(
-        block=cursor.number,
-        hash=cursor.hash,
-        time=cursor.time,
-        final=final,
-        is_final=final is not None and cursor.number <= final,
-        head=head,
-        lag_blocks=None if head is None else max(0, head - cursor.number),
-        lag_seconds=max(0, source.clock() - cursor.time),
-        replica_lag_seconds=uow.replica_lag_seconds(),
-        rules=f"{rules.name} {rules.version}",
-        # While it is halted the index does not move, and yet there is something to tell.
-        epoch=cursor.epoch + uow.halts.changes(),
-    )
+        block = as_of_cursor(
+            uow, cursor, source.archive.rules, head=source.head(), now=source.clock()
+        )
+        yield ApiSnapshot(source, uow, cursor, block)

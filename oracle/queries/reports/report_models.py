@@ -3,7 +3,7 @@
 from pydantic import Field, JsonValue
 
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
+from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, qos_in
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
 
 # A report that came too late may speak of a block that has left the chain since.
@@ -146,7 +146,7 @@ def lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:
         index=index,
         node=node,
         lane=lane,
-        qos=None if lane < LOWEST_SCORE else (lane - LOWEST_SCORE) * QOS_STEP,
+        qos=qos_in(lane),
         is_selectable=lane not in (NEVER_REPORTED, DO_NOT_SELECT),
     )
 

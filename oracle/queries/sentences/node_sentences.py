@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from oracle.domain.fixed_point import UNIT, multiply
 from oracle.domain.scoring.legacy_factors import Factors
+from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.lifting import NodeLift
 from oracle.queries.text.human_numbers import (
@@ -41,20 +42,15 @@ _GONE = {
 class NodeCauses:
     """Why a node's score is as it is, as of block time `time` in seconds.
 
-    `ranks` of the scores that count, oldest first, None: no right answer. `timeouts` are block
-    times, oldest first. `back_at`: unix seconds at which its exclusion ends; None: it is not
-    excluded.
-    `factors`: of legacy rules, where ranks are of rounds and no cause; None under others.
+    `ranks` of the scores that count, oldest first, None: no right answer; under legacy rules they
+    are of rounds, and no cause. `timeouts` are block times, oldest first.
     """
 
     time: int
     rules: Rules
+    figures: NodeFigures
     ranks: tuple[int | None, ...]
     timeouts: tuple[int, ...]
-    long_term: int
-    reliability: int
-    back_at: int | None = None
-    factors: Factors | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,35 +63,33 @@ class NodeStanding(NodeCauses):
     membership became what it is; None: it never was a member.
     """
 
-    state: str
     points: int
     group_size: int | None
     place: int | None
     members: int
     lift: NodeLift
     kick_at: int | None = None
-    is_kickout_due: bool = False
     turned_at: int | None = None
 
 
 def headline(told: NodeStanding) -> str:
     """Return the answer, in one sentence."""
-    if told.state in _GONE:
-        words, when = _GONE[told.state]
+    if told.figures.state in _GONE:
+        words, when = _GONE[told.figures.state]
         turned_at = told.turned_at
         return words.format("" if turned_at is None else when.format(moment(turned_at)))
-    if told.state == "kicked_out":
+    if told.figures.state == "kicked_out":
         return f"Kicked out: {_last(told)} brought {two_digits(told.points)} points on average."
     if told.kick_at is not None:
         return f"To be kicked out {_in(told.kick_at - told.time)}, unless its scores rise."
-    if told.is_kickout_due:
+    if told.figures.is_kickout_due:
         return f"To be kicked out: {_last(told)} brought {two_digits(told.points)} on average."
-    return _excluded(told) if told.state == "excluded" else _of_member(told)
+    return _excluded(told) if told.figures.state == "excluded" else _of_member(told)
 
 
 def _of_member(told: NodeStanding) -> str:
-    if told.factors is not None:
-        return _of_factors(told, told.factors)
+    if told.figures.factors is not None:
+        return _of_factors(told, told.figures.factors)
     if _is_about_timeouts(told):
         return f"{capital(_recent(told, _RECENT_SECONDS))}: reliability is {_trust(told)}."
     return _ranks_headline(told)
@@ -103,15 +97,17 @@ def _of_member(told: NodeStanding) -> str:
 
 def details(told: NodeStanding) -> str:
     """Return the other cause, and the place among the members."""
-    parts = [_line(told)] if told.state == "kicked_out" or told.is_kickout_due else []
-    is_ranked = told.factors is None and headline(told) == _ranks_headline(told)
-    if told.factors is not None and told.is_kickout_due:
-        parts.append(_of_factors(told, told.factors))
-    elif told.ranks and told.factors is not None:
+    figures = told.figures
+    needs_line = figures.state == "kicked_out" or figures.is_kickout_due
+    parts = [_line(told)] if needs_line else []
+    is_ranked = told.figures.factors is None and headline(told) == _ranks_headline(told)
+    if told.figures.factors is not None and told.figures.is_kickout_due:
+        parts.append(_of_factors(told, told.figures.factors))
+    elif told.ranks and told.figures.factors is not None:
         parts.append(f"{capital(_of_window(told))} {two_digits(told.points)} points on average.")
     elif told.ranks and not is_ranked:
         parts.append(f"Of {_last(told)} it {_by_rank(told)}.")
-    cost = UNIT - told.reliability
+    cost = UNIT - told.figures.reliability
     if told.place is not None and is_ranked and cost >= _WORTH_SAYING:
         parts.append(f"Reliability is {_trust(told)}, and heals by itself.")
     if told.place is not None:
@@ -122,17 +118,17 @@ def details(told: NodeStanding) -> str:
 def lifted(told: NodeStanding) -> str | None:
     """Return what would lift the node, two parts at most; None: nothing is to be said."""
     parts = []
-    if told.back_at is not None:
-        parts.append(f"{_in(told.back_at - told.time)} it can be given tasks again")
+    if told.figures.back_at is not None:
+        parts.append(f"{_in(told.figures.back_at - told.time)} it can be given tasks again")
     steps = told.lift
-    if told.is_kickout_due and steps.over_line:
+    if told.figures.is_kickout_due and steps.over_line:
         words = counted(steps.over_line, "first place") + _in_a_row(steps.over_line)
         parts.append(f"{words} would lift it over the line")
     if steps.first_places and steps.place_then is not None:
         words = counted(steps.first_places, "first place") + _in_a_row(steps.first_places)
         target = f"the {ordinal(steps.place_then)} of {told.members}"
         parts.append(f"{'then ' if parts else ''}{words} would make it {target}")
-    if steps.successes and told.back_at is None:
+    if steps.successes and told.figures.back_at is None:
         words = counted(steps.successes, "success", "successes") + _in_a_row(steps.successes)
         parts.append(f"{words} would make its reliability whole")
     return capital("; ".join(parts[:2])) + "." if parts else None
@@ -140,12 +136,12 @@ def lifted(told: NodeStanding) -> str | None:
 
 def short_reason(told: NodeCauses) -> str:
     """Return the cause in the few words that a row of a list has room for."""
-    if told.back_at is not None:
-        return f"back in {span(told.back_at - told.time)}"
-    if told.factors is not None:
-        return _shown_factors(told.factors)
+    if told.figures.back_at is not None:
+        return f"back in {span(told.figures.back_at - told.time)}"
+    if told.figures.factors is not None:
+        return _shown_factors(told.figures.factors)
     if _is_about_timeouts(told):
-        return f"{_recent(told, _RECENT_SECONDS)}, H {two_digits(told.reliability)}"
+        return f"{_recent(told, _RECENT_SECONDS)}, H {two_digits(told.figures.reliability)}"
     rank, many = _commonest(told)
     if not many:
         return "no score yet"
@@ -182,9 +178,9 @@ def _of_window(told: NodeStanding) -> str:
 
 def _excluded(told: NodeStanding) -> str:
     cause = _recent(told, _EXCLUSION_SECONDS)
-    if told.back_at is None:
+    if told.figures.back_at is None:
         return f"Excluded: {cause}."
-    return f"Excluded for {span(told.back_at - told.time)} more: {cause}."
+    return f"Excluded for {span(told.figures.back_at - told.time)} more: {cause}."
 
 
 def _in_a_row(count: int) -> str:
@@ -196,9 +192,9 @@ def _in(seconds: int) -> str:
 
 
 def _is_about_timeouts(told: NodeCauses) -> bool:
-    lost = UNIT - told.reliability
+    lost = UNIT - told.figures.reliability
     is_recent = any(told.time - at <= _RECENT_SECONDS for at in told.timeouts)
-    return lost > 0 and lost >= UNIT - told.long_term and is_recent
+    return lost > 0 and lost >= UNIT - told.figures.long_term and is_recent
 
 
 def of_timeouts(told: NodeStanding) -> str:
@@ -214,7 +210,7 @@ def _recent(told: NodeCauses, seconds: int) -> str:
 
 
 def _trust(told: NodeStanding) -> str:
-    return f"down to {two_digits(told.reliability)}"
+    return f"down to {two_digits(told.figures.reliability)}"
 
 
 def _line(told: NodeStanding) -> str:

@@ -1,22 +1,19 @@
-"""Gathers what is to be said of a node, from its answer and from the rows behind its score."""
+"""Makes the standing of a node, from its answer as of the cursor or from an explanation of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.kicks import KickState
-from oracle.domain.scoring.node_scores import (
-    count_scores,
-    exclusion_end_time,
-    factors_of,
-    is_excluded,
-    long_term,
-    reliability_at,
-)
+from oracle.domain.scoring.node_figures import figures_at
+from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state.node import Node
+from oracle.queries.api.lifting import lift_of
+from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.explain import Explanation
 from oracle.queries.sentences.node_sentences import NodeCauses, NodeStanding
 
 # The newest changes: a sentence speaks of the last two hours.
@@ -30,31 +27,48 @@ class NodeScores(NamedTuple):
     scores: list[ScoreEntry]
 
 
-def standing_of(look: ApiSnapshot, node: Node, told: NodeView) -> NodeScores:
+def standing_of(look: ApiSnapshot, node: Node, view: NodeView) -> NodeScores:
     """Return what the sentences about a node are made of, as of the cursor."""
     scores = _scores(look, node)
-    causes = _causes(look, node, scores)
-    turned = look.uow.memberships.in_effect(node.address)
+    causes, turned = _causes(look, node, scores), look.uow.memberships.in_effect(node.address)
     standing = NodeStanding(
         time=causes.time,
         rules=causes.rules,
+        figures=causes.figures,
         ranks=causes.ranks,
         timeouts=causes.timeouts,
-        long_term=causes.long_term,
-        reliability=causes.reliability,
-        back_at=causes.back_at,
-        factors=causes.factors,
-        state=told.row.state,
-        points=sum(entry.score for entry in scores) * UNIT // max(1, len(scores)),
+        points=_mean_points(scores),
         group_size=_group_size(look, scores),
-        place=told.row.place,
-        members=told.members,
-        lift=told.lift,
-        kick_at=_kick_at(told),
-        is_kickout_due=told.kickout.is_due,
+        place=view.row.place,
+        members=view.members,
+        lift=view.lift,
+        kick_at=_kick_at(view),
         turned_at=None if turned is None else turned.time,
     )
     return NodeScores(standing, scores)
+
+
+def standing_as_of(explanation: Explanation, ranking: NodeRanking | None = None) -> NodeStanding:
+    """Return the same as of any block.
+
+    `ranking` of the same block, None: the place among the others is not known.
+    """
+    node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
+    scores, turned = explanation.scores, explanation.turned
+    sizes = {len(explanation.groups.get(entry.at, ())) for entry in scores} - {0}
+    return NodeStanding(
+        time=time,
+        rules=rules,
+        figures=explanation.figures,
+        ranks=tuple(entry.rank for entry in scores),
+        timeouts=_timeouts(explanation.changes),
+        points=_mean_points(scores),
+        group_size=sizes.pop() if len(sizes) == 1 else None,
+        place=None if ranking is None else ranking.place_of(node.address),
+        members=0 if ranking is None else ranking.members,
+        lift=lift_of(node, time, rules, ranking),
+        turned_at=None if turned is None else turned.time,
+    )
 
 
 def causes_of(look: ApiSnapshot, node: Node) -> NodeCauses:
@@ -69,20 +83,21 @@ def _scores(look: ApiSnapshot, node: Node) -> list[ScoreEntry]:
 
 def _causes(look: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
     rules, time = look.source.archive.rules, look.cursor.time
-    changes = look.uow.reliability.of_node(node.address, _CHANGES)
-    is_out = is_excluded(node, time, rules)
     return NodeCauses(
         time=time,
         rules=rules,
+        figures=figures_at(node, time, rules, look.ranking().peers),
         ranks=tuple(entry.rank for entry in scores),
-        timeouts=tuple(
-            change.time for change in changes if change.cause is ReliabilityCause.TIMED_OUT
-        ),
-        long_term=long_term(node, rules, time),
-        reliability=reliability_at(node, time, rules),
-        back_at=exclusion_end_time(node.base, node.since, rules) if is_out else None,
-        factors=factors_of(node, time, rules, look.ranking().peers),
+        timeouts=_timeouts(look.uow.reliability.of_node(node.address, _CHANGES)),
     )
+
+
+def _timeouts(changes: Iterable[ReliabilityChange]) -> tuple[int, ...]:
+    return tuple(change.time for change in changes if change.cause is ReliabilityCause.TIMED_OUT)
+
+
+def _mean_points(scores: Sequence[ScoreEntry]) -> int:
+    return sum(entry.score for entry in scores) * UNIT // max(1, len(scores))
 
 
 def _group_size(look: ApiSnapshot, scores: list[ScoreEntry]) -> int | None:
@@ -91,7 +106,7 @@ def _group_size(look: ApiSnapshot, scores: list[ScoreEntry]) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _kick_at(told: NodeView) -> int | None:
-    found = told.kickout.proposed
-    is_live = found is not None and found.state == KickState.LIVE.value
-    return found.ready_at if found is not None and is_live else None
+def _kick_at(view: NodeView) -> int | None:
+    proposed = view.kickout.proposed
+    is_live = proposed is not None and proposed.state == KickState.LIVE.value
+    return proposed.ready_at if proposed is not None and is_live else None

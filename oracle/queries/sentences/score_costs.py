@@ -7,7 +7,6 @@ from collections import Counter
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply
-from oracle.domain.scoring.node_scores import factors_of, long_term, qos_at, reliability_at
 from oracle.queries.explain import Explanation
 from oracle.queries.sentences.node_sentences import NodeStanding, of_timeouts
 from oracle.queries.text.human_numbers import in_words, rank_text, two_digits
@@ -22,28 +21,26 @@ class ScoreCost(NamedTuple):
 
 def reasons(told: Explanation, standing: NodeStanding) -> list[ScoreCost]:
     """Return what keeps QoS from one, the heaviest first; nothing for who is no member."""
-    node, rules, now = told.node, told.rules, told.as_of.time
-    if qos_at(node, now, rules, told.peers) is None:
+    figures = told.figures
+    if figures.qos is None:
         return []
-    if rules.legacy is not None:
+    if told.rules.legacy is not None:
         found = _of_factors(told)
     else:
-        lost = multiply(long_term(node, rules, now), UNIT - reliability_at(node, now, rules))
+        lost = multiply(figures.long_term, UNIT - figures.reliability)
         found = [*_of_scores(told), ScoreCost(lost, _of_reliability(standing))]
     return sorted((one for one in found if one.costs > 0), key=lambda one: -one.costs)
 
 
 def _of_scores(told: Explanation) -> list[ScoreCost]:
     """Share out what the long-term score lacks among the places that lack it."""
-    node, rules, now = told.node, told.rules, told.as_of.time
-    lacks = UNIT - long_term(node, rules, now)
-    entries = told.scores
+    lacks, entries = UNIT - told.figures.long_term, told.scores
     if not entries or sum(entry.score for entry in entries) != sum(told.pool):
         words = "no task was scored yet" if not told.pool else "scores from before a restart"
         return [ScoreCost(lacks, words)]
     lost: Counter[int | None] = Counter()
     for entry in entries:
-        lost[entry.rank] += rules.q_max - entry.score
+        lost[entry.rank] += told.rules.q_max - entry.score
     all_lost, total = sum(lost.values()), len(entries)
     many = Counter(entry.rank for entry in entries)
     return [
@@ -64,9 +61,7 @@ def _placed(told: Explanation, rank: int | None) -> str:
 
 def _of_factors(told: Explanation) -> list[ScoreCost]:
     """Return what R, P and B lack, by their weights."""
-    legacy, found = told.rules.legacy, factors_of(
-        told.node, told.as_of.time, told.rules, told.peers
-    )  # fmt: skip
+    legacy, found = told.rules.legacy, told.figures.factors
     if legacy is None or found is None:
         return []
     speed = found.speed or 0
@@ -85,4 +80,4 @@ def _of_factors(told: Explanation) -> list[ScoreCost]:
 
 
 def _of_reliability(standing: NodeStanding) -> str:
-    return f"{of_timeouts(standing)}: reliability {two_digits(standing.reliability)}"
+    return f"{of_timeouts(standing)}: reliability {two_digits(standing.figures.reliability)}"

@@ -3,13 +3,17 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from oracle.telemetry.safe_text import escaped
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 WIDTH = 100
 # For rows that are read one by one, or cut out by other programs: they do not fold.
@@ -19,6 +23,13 @@ _LONGEST = 40
 _CUT = 14
 # Columns whose cells are looked up elsewhere: never folded.
 _NAMES = ("node", "task", "address")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Annotates a field of a model that tables for people show, under this title."""
+
+    title: str
 
 
 def foreign(text: str, longest: int = _LONGEST) -> str:
@@ -37,6 +48,32 @@ def in_utc(seconds: int, form: str) -> str:
         return datetime.fromtimestamp(seconds, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
         return f"{seconds} s"
+
+
+def table_of(
+    model: "type[BaseModel]",
+    rows: "Iterable[BaseModel]",
+    texts: Mapping[str, Callable[[Any], str]],
+) -> tuple[list[str], Iterator[list[str]]]:
+    """Return the titles and the cells of rows: the fields of the model that have a `Column`.
+
+    `texts` maps the name of a field to how a whole row is written there; other values are written
+    as they are, None as a dash.
+    """
+    columns = {
+        name: mark.title
+        for name, field in model.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, Column)
+    }
+
+    def cell(row: "BaseModel", name: str) -> str:
+        if name in texts:
+            return texts[name](row)
+        value = getattr(row, name)
+        return "-" if value is None else str(value)
+
+    return [*columns.values()], ([cell(row, name) for name in columns] for row in rows)
 
 
 def print_table(

@@ -66,8 +66,8 @@ def test_what_a_relay_says_is_folded_and_shown_as_unproven(site: Site, capsys):
     capsys.readouterr()
 
     assert run(["nodes", "--json", "--config", config]) == 0
-    found = {one["node"]: one for one in json.loads(capsys.readouterr().out)}
-    assert {found[node(each)]["task_scores"] for each in (1, 2, 3)} == {1}
+    found = {one["node"]: one for one in json.loads(capsys.readouterr().out)["nodes"]}
+    assert {found[node(each)]["scores_in_pool"] for each in (1, 2, 3)} == {1}
     assert {one["proof"] for one in found.values()} == {"none"}
 
     assert run(["explain", node(1), "--config", config]) == 0
@@ -98,7 +98,7 @@ def test_relay_that_caps_its_pages_is_read_to_its_end_at_once(site: Site, capsys
     capsys.readouterr()
 
     assert run(["nodes", "--json", "--config", config]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 60
+    assert len(json.loads(capsys.readouterr().out)["nodes"]) == 60
 
 
 def test_zero_of_a_member_that_timed_out_is_explained_as_derived(site: Site, capsys):
@@ -146,4 +146,4 @@ def test_a_stream_that_went_back_is_accepted_by_a_person(site: Site, capsys):
         site.later(100)
     capsys.readouterr()
     assert run(["nodes", "--json", "--config", config]) == 0
-    assert node(9) in {one["node"] for one in json.loads(capsys.readouterr().out)}
+    assert node(9) in {one["node"] for one in json.loads(capsys.readouterr().out)["nodes"]}

@@ -69,11 +69,11 @@ def test_once_sends_what_is_due_and_sees_it_land(published, capsys):
 
 @pytest.mark.slow
 def test_every_lane_of_a_round_is_explained_by_its_as_of_block(published, network, capsys):
-    nodes = told(capsys, "nodes", "--config", published)
+    nodes = told(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
     for node in nodes:
         why = told(capsys, "explain", node["node"], "--round", 1, "--config", published)
-        assert why["lane"] == on_chain(network, node["index"])
+        assert why["row"]["lane"] == on_chain(network, node["index"])
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.folder import Folder
 from oracle.queries.explain import EventArchive, block_at, explain
-from oracle.queries.node_rows import node_answer, node_rows
+from oracle.queries.node_models import LegacyScore
+from oracle.queries.population import all_nodes
 from oracle.queries.reports.report_view import report_detail
 from oracle.store.database import Store
 from oracle.systems.legacy.submission_speed import speeds
@@ -70,19 +71,25 @@ def raced(premises: Premises) -> list[Address]:
     return [Address(node.lower()) for node in nodes]
 
 
+def legacy_scores(office: Office) -> dict[str, LegacyScore]:
+    """Return what legacy rules make of every node, as `nodes` lists it."""
+    page = all_nodes(office.store, RULES, {}, 0)
+    assert page is not None
+    return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
+
+
 def test_a_networks_own_words_give_r_p_and_b(premises: Premises, office: Office):
     first, second, third = raced(premises)
     office.index()
-    rows = {row.node.address: row for row in node_rows(office.store, RULES)}
-    factors = [rows[node].factors for node in (first, second, third)]
+    scores = legacy_scores(office)
+    ranked = [scores[node] for node in (first, second, third)]
 
-    assert [made.promptness for made in factors if made] == [UNIT, UNIT // 2, 0]
-    assert [made.size for made in factors if made] == [UNIT] * 3
-    totals = [made.tally.total for made in factors if made]
-    assert totals == sorted(totals)
-    assert totals[0] < totals[2]
-    shares = [node_answer(rows[node])["legacy"]["incentive_share"] for node in (first, third)]
-    assert all(0 < float(share) < 1 for share in shares)
+    assert [score.P for score in ranked] == [UNIT, UNIT // 2, 0]
+    assert [score.R for score in ranked] == [UNIT] * 3
+    means = [score.node_score or 0 for score in ranked]
+    assert means == sorted(means)
+    assert means[0] < means[2]
+    assert all(0 < (score.incentive_share or 0) < UNIT for score in ranked)
     with office.store.reading() as uow:
         nodes, cursor = list(uow.nodes.all()), uow.cursor.get()
     assert cursor is not None
@@ -108,7 +115,7 @@ def test_a_report_shows_what_part_of_the_incentive_each_of_its_nodes_would_get(
 ):
     nodes = raced(premises)
     office.index()
-    shown = {row.node.address: row.incentive_share for row in node_rows(office.store, RULES)}
+    shown = {name: score.incentive_share for name, score in legacy_scores(office).items()}
     head = block_at(lambda: office.source, office.store, None)
     seen = report_detail(office.store, office.folder.reader, RULES, ReportSettings(), head)
 

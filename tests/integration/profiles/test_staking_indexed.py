@@ -57,7 +57,7 @@ class Staked:
         return self.capsys.readouterr().out
 
     def statuses(self) -> dict[str, str]:
-        rows: list[dict[str, Any]] = json.loads(self.says("nodes", "--json"))
+        rows: list[dict[str, Any]] = json.loads(self.says("nodes", "--json"))["nodes"]
         return {row["node"]: row["status"] for row in rows}
 
     def stakes(self) -> dict[str, int]:

@@ -6,8 +6,8 @@ from oracle.cli.inspect.explain_full import full_lines as explained
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.fold import Fold
 from oracle.queries.explain import EventArchive, Explanation, explain
-from oracle.queries.sentences.explained_standing import standing_as_of
 from oracle.queries.sentences.node_sentences import headline
+from oracle.queries.sentences.node_standing import standing_as_of
 from oracle.queries.text.human_numbers import moment
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.answers import explanation_json

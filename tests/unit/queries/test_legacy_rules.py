@@ -19,7 +19,7 @@ from oracle.indexer.folder import Folder
 from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_eligibility import KickoutRules, due_intervals, evidence_at, looks_at
 from oracle.queries.explain import EventArchive, explain
-from oracle.queries.node_rows import node_answer, node_rows
+from oracle.queries.population import all_nodes
 from oracle.queries.replay import replay
 from oracle.queries.status import overview, statistics
 from oracle.telemetry.metrics import SHARES
@@ -190,18 +190,17 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
         with store.transaction() as uow:
             as_of = stored(uow, low())
         told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
-        rows = {row.node.address: node_answer(row) for row in node_rows(store, RULES)}
+        page = all_nodes(store, RULES, {}, 0)
         counted = statistics(store, RULES, None)
     answer = explanation_json(told)
     assert answer["pool"]["scores"] == [10, 10, 10]
-    legacy = answer["legacy"]
-    assert [rounds["task"] for rounds in legacy["rounds"]] == [task(name) for name in "123"]
+    legacy = answer["row"]["legacy"]
+    assert [rounds["task"] for rounds in answer["legacy_rounds"]] == [task(name) for name in "123"]
     # R = 16/24, P = 1, B = 10/20.
     assert [legacy[name][:6] for name in "RPBQ"] == ["0.6666", "1.0000", "0.5000", "0.6666"]
-    assert answer["qos"] == legacy["Q"] == rows[node("B")]["qos"]
-    assert rows[node("B")]["legacy"] == {
-        name: value for name, value in legacy.items() if name != "rounds"
-    }
+    assert answer["row"]["qos"] == legacy["Q"]
+    assert page is not None
+    assert answer["row"] in page.model_dump(mode="json")["nodes"]
     assert counted is not None
     # Above 0.6, and up to 0.7.
     assert counted.qos.tally[SHARES.index(0.7)] == 1
@@ -212,7 +211,7 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
     assert "Node score = 30 / 3 = 10.000000000000000000" in text
     assert "P = 1.000000000000000000 (a timeout of 60 s, from 60 to 300 s)" in text
     assert "(the best node score is 20.000000000000000000)" in text
-    assert f"QoS = Q = {answer['qos']}" in text
+    assert f"QoS = Q = {legacy['Q']}" in text
 
 
 def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
@@ -221,7 +220,8 @@ def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
             as_of = stored(uow, low().quits("B"), MONTH)
         told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
     answer = explanation_json(told)
-    assert (answer["qos"], answer["legacy"]["Q"], answer["legacy"]["tasks"]) == (None, None, 0)
+    legacy = answer["row"]["legacy"]
+    assert (answer["row"]["qos"], legacy["Q"], legacy["tasks"]) == (None, None, 0)
     text = "\n".join(explained(told))
     assert "Node score: none, no task has ended in this window" in text
     assert "QoS: none, it is no member" in text

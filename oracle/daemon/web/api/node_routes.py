@@ -9,15 +9,17 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from oracle.chain.hex_names import parse_address
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
+from oracle.domain.scoring.node_figures import NodeState
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import NetworkAnswer, network
 from oracle.queries.api.node_explanation import ExplanationAnswer, node_explanation
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
-from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, NodePage, named, nodes
-from oracle.queries.api.node_order import NodeSort, NodeState
+from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, named, nodes
+from oracle.queries.api.node_order import NodeSort
 from oracle.queries.api.node_view import NodeView, node_view
 from oracle.queries.api.records.node_past import NodePast, node_past
 from oracle.queries.api.source import looking
+from oracle.queries.node_models import NodePage
 
 _MOST_OF = 200
 _ADDRESS = 42

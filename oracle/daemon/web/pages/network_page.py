@@ -11,9 +11,10 @@ from oracle.daemon.web.pages.page_frame import PageRequest, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
-from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
+from oracle.queries.api.node_list import NodeListQuery, nodes
 from oracle.queries.api.records.event_feed import EVENT_KINDS
 from oracle.queries.api.source import ApiSnapshot, QuestionError
+from oracle.queries.node_models import NodeEntry
 from oracle.queries.sentences.node_sentences import short_reason
 from oracle.queries.sentences.node_standing import causes_of
 from oracle.queries.text.human_numbers import capital, counted, in_words

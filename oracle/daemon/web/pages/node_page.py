@@ -123,10 +123,10 @@ def told_of(answer: NodeView, standing: NodeStanding, scores: Sequence[ScoreEntr
         on_chain_words=words,
         exclusion=exclusion_words(answer),
         kickout=kickout_words(answer),
-        reliability=float(answer.row.reliability),
-        exclude_below=float(answer.excluded_below),
-        mean=float(answer.kickout.mean or 0),
-        kick_below=float(answer.kickout.below),
+        reliability=answer.row.reliability / UNIT,
+        exclude_below=answer.excluded_below / UNIT,
+        mean=(answer.kickout.mean or 0) / UNIT,
+        kick_below=answer.kickout.below / UNIT,
         best_score=rules.q_max,
         bars=[
             (bar, score_words(entry, rules)) for bar, entry in zip(lengths, scores, strict=False)

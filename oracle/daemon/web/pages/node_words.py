@@ -60,9 +60,9 @@ def on_chain_words(answer: NodeView) -> tuple[str, str]:
 def exclusion_words(answer: NodeView) -> str:
     """Return how far a member is from being excluded, or for how long it is."""
     trust, line = two_digits(answer.row.reliability), two_digits(answer.excluded_below)
-    if answer.back_at is not None:
-        left = span(answer.back_at - answer.as_of.time)
-        until = moment(answer.back_at)
+    if answer.row.back_at is not None:
+        left = span(answer.row.back_at - answer.as_of.time)
+        until = moment(answer.row.back_at)
         return f"Reliability is {trust}, under the line. It is back in {left}, at {until}."
     steps = answer.lift.timeouts
     words = f"Reliability is {trust}; under {line} a node is excluded."
@@ -78,7 +78,7 @@ def kickout_words(answer: NodeView) -> str:
         return f"A kickout needs {counted(found.pool_size, 'score')}, and there is none yet."
     words = f"The mean of its scores is {two_digits(found.mean)} points"
     left = found.pool_size - found.scores
-    if answer.factors is not None and not found.is_due:
+    if answer.row.legacy is not None and not found.is_due:
         return (
             f"{words} in this window; from {counted(found.pool_size, 'task')} of a window on, a "
             f"kickout is due under {two_digits(found.below)}."

@@ -14,9 +14,11 @@ from oracle.daemon.web.pages.figures.sparklines import sparkline
 from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import Address
-from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
-from oracle.queries.api.node_order import NODE_STATES, NodeSort
+from oracle.domain.scoring.node_figures import NODE_STATES
+from oracle.queries.api.node_list import NodeListQuery, nodes
+from oracle.queries.api.node_order import NodeSort
 from oracle.queries.api.source import ApiSnapshot, QuestionError
+from oracle.queries.node_models import NodeEntry
 from oracle.queries.text.text_tables import foreign
 
 # Addresses in one list of one's own nodes: it is kept in the link, not here.

@@ -18,9 +18,10 @@ from jinja2.runtime import Context
 from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
 from oracle.chain.profiles.profile import Token
 from oracle.daemon.web.played_act import PlayedAct
+from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import TaskKey
-from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
+from oracle.queries.population import harmless
 from oracle.queries.text.human_numbers import (
     amount,
     capital,
@@ -168,10 +169,14 @@ def asset(name: str) -> str:
     return f"/static/{digest}/{name}"
 
 
-def two_digits(fraction: str | None) -> str:
-    """Write the text of a fraction with two digits, rounded down; nothing: a dash."""
-    if fraction is None:
+def two_digits(value: str | int | None) -> str:
+    """Write a fraction, as text or in units of 10^-18, with two digits, rounded down.
+
+    None is written as a dash.
+    """
+    if value is None:
         return NOTHING
+    fraction = decimal_text(value) if isinstance(value, int) else value
     whole, _, rest = fraction.partition(".")
     return f"{whole}.{rest[:2]:0<2}"
 

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
+from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, qos_in, word_of
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogPlace
-from oracle.queries.api.node_list import fraction_of_lane
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.selection.draw_history import DrawEntry, draw_entries
 
@@ -126,4 +126,5 @@ def said(lane: int) -> str:
     """Return what a lane says, for people."""
     if lane == NEVER_REPORTED:
         return "never reported"
-    return fraction_of_lane(lane) or "not selectable"
+    qos = qos_in(lane)
+    return "not selectable" if qos is None else decimal_text(qos)

@@ -93,7 +93,7 @@ def test_an_explanation_of_a_round_ends_at_the_transaction_that_wrote_it(
     busy: LocalNetwork, published, capsys
 ):
     assert run(["nodes", "--json", "--config", str(published)]) == 0
-    nodes = [one["node"] for one in json.loads(capsys.readouterr().out)]
+    nodes = [one["node"] for one in json.loads(capsys.readouterr().out)["nodes"]]
     commands = [["explain", node, "--round", "1", "--config", str(published)] for node in nodes]
     # Who had no score at the round's block was not registered by it.
     command, why = next(
@@ -101,7 +101,7 @@ def test_an_explanation_of_a_round_ends_at_the_transaction_that_wrote_it(
     )
 
     sent = why["sent"]
-    assert (sent["round"], sent["lane"]) == (1, why["lane"])
+    assert (sent["round"], sent["lane"]) == (1, why["row"]["lane"])
     receipt = busy.stage.chain.ask("eth_getTransactionReceipt", sent["transaction"])
     assert receipt["to"] == busy.stage.oracle
     assert int(receipt["blockNumber"], 16) == sent["block"]

@@ -50,7 +50,7 @@ def test_what_it_writes_can_be_run_at_once_and_reads_the_whole_network(
     reached = json.loads(capsys.readouterr().out)
     assert (reached["folded"]["block"], reached["publishing"]) == (network.head(), False)
     assert run(["nodes", "--json", "--config", str(path)]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 12
+    assert len(json.loads(capsys.readouterr().out)["nodes"]) == 12
 
 
 def test_it_finds_the_block_of_the_contract_and_proposes_what_is_final(

@@ -50,7 +50,7 @@ def settings(sound, sqlite_url):
 def test_members_without_a_task_in_this_window_are_listed(capsys, settings, tmp_path):
     path = write(settings | {"rules": LEGACY}, tmp_path / "config.toml")
     assert run(["nodes", "--without-task", "--json", "--config", str(path)]) == 0
-    listed = {row["node"] for row in json.loads(capsys.readouterr().out)}
+    listed = {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}
 
     assert listed == {node("earlier"), node("never")}
 

@@ -48,7 +48,7 @@ def test_status_before_the_first_block_says_what_to_do(config, capsys):
 
 
 def test_nodes_come_the_best_first(indexed, capsys):
-    nodes = told(capsys, "nodes", "--config", indexed)
+    nodes = told(capsys, "nodes", "--config", indexed)["nodes"]
 
     assert len(nodes) == 12
     scores = [Decimal(node["qos"]) for node in nodes]
@@ -64,20 +64,20 @@ def test_the_table_of_nodes_has_a_whole_line_for_each(indexed, capsys):
 
 
 def test_an_explanation_adds_up_to_the_score(indexed, capsys):
-    for node in told(capsys, "nodes", "--config", indexed):
+    for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
         why = told(capsys, "explain", node["node"], "--config", indexed)
         entries = why["pool"]["entries"]
 
         assert [entry["score"] for entry in entries] == why["pool"]["scores"]
         long_term = Decimal(sum(why["pool"]["scores"])) / (10 * len(entries))
-        assert abs(long_term - Decimal(why["long_term"])) < Decimal("1e-17")
-        assert why["qos"] == node["qos"]
-        qos = Decimal(why["qos"])
-        assert why["lane"] in {1, int(qos * 10_000) + 2}
+        assert abs(long_term - Decimal(why["row"]["long_term"])) < Decimal("1e-17")
+        assert why["row"] == node
+        qos = Decimal(node["qos"])
+        assert node["lane"] in {1, int(qos * 10_000) + 2}
 
 
 def test_every_entry_names_the_transaction_and_log_it_comes_from(indexed, network, capsys):
-    best = told(capsys, "nodes", "--config", indexed)[0]["node"]
+    best = told(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
     why = told(capsys, "explain", best, "--config", indexed)
 
     for entry in [*why["pool"]["entries"], *why["reliability"]["changes"]]:
@@ -87,7 +87,7 @@ def test_every_entry_names_the_transaction_and_log_it_comes_from(indexed, networ
 
 
 def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(indexed, capsys):
-    best = told(capsys, "nodes", "--config", indexed)[0]["node"]
+    best = told(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
     now = told(capsys, "explain", best, "--config", indexed)
     block = now["pool"]["entries"][2]["block"]
 
@@ -101,17 +101,17 @@ def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(ind
 
 
 def test_people_read_the_same_numbers(indexed, capsys):
-    worst = told(capsys, "nodes", "--config", indexed)[-1]["node"]
+    worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
     why = told(capsys, "explain", worst, "--config", indexed)
     text = printed(capsys, "explain", worst, "--full", "--config", indexed)
 
-    assert why["long_term"] in text
-    assert why["reliability"]["at"] in text
+    assert why["row"]["long_term"] in text
+    assert why["row"]["reliability"] in text
     assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
 
 
 def test_the_answer_comes_first_and_the_costs_by_weight(indexed, capsys):
-    worst = told(capsys, "nodes", "--config", indexed)[-1]
+    worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]
     first, *others = printed(
         capsys, "explain", worst["node"][:12], "--config", indexed
     ).splitlines()
@@ -126,7 +126,7 @@ def test_the_answer_comes_first_and_the_costs_by_weight(indexed, capsys):
 
 
 def test_a_beginning_that_several_nodes_share_ends_with_2_and_names_them(indexed, capsys):
-    nodes = [node["node"] for node in told(capsys, "nodes", "--config", indexed)]
+    nodes = [node["node"] for node in told(capsys, "nodes", "--config", indexed)["nodes"]]
     shared = next(
         one[:3] for one in nodes if sum(other.startswith(one[:3]) for other in nodes) > 1
     )
@@ -139,7 +139,7 @@ def test_a_beginning_that_several_nodes_share_ends_with_2_and_names_them(indexed
 @pytest.mark.slow
 def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
     found = 0
-    for node in told(capsys, "nodes", "--config", indexed):
+    for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
         why = told(capsys, "explain", node["node"], "--config", indexed)
         text = printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         for entry in why["pool"]["entries"]:
@@ -163,7 +163,7 @@ def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
 def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
     healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
     found = []
-    for node in told(capsys, "nodes", "--config", indexed):
+    for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
         found += healing.findall(
             printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         )
@@ -178,7 +178,7 @@ def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
 def test_a_timeout_says_by_what_it_cuts(indexed, capsys):
     text = "".join(
         printed(capsys, "explain", node["node"], "--full", "--config", indexed)
-        for node in told(capsys, "nodes", "--config", indexed)
+        for node in told(capsys, "nodes", "--config", indexed)["nodes"]
     )
     cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)
     assert cuts

@@ -144,7 +144,7 @@ def test_an_export_replays_to_what_the_daemon_shows(capsys, indexed, tmp_path):
     assert run(["status", "--config", str(indexed), "--json"]) == Severity.ATTENTION
     time = printed(capsys)["folded"]["time"]
     assert run(["nodes", "--config", str(indexed), "--json"]) == 0
-    shown = {row["node"]: row for row in printed(capsys)}
+    shown = {row["node"]: row for row in printed(capsys)["nodes"]}
     assert run(["replay", str(exported), "--at", str(time)]) == 0
     nodes = printed(capsys)["nodes"]
 

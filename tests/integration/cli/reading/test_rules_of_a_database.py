@@ -73,8 +73,9 @@ def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):
 
     rules = told(capsys, "status", "--config", path)["rules"]
     assert (rules["name"], rules["version"]) == ("relay", 2)
-    best = told(capsys, "nodes", "--config", path)[0]
-    assert best["rules"] == rules
+    page = told(capsys, "nodes", "--config", path)
+    assert page["as_of"]["rules"] == "relay 2"
+    best = page["nodes"][0]
     why = told(capsys, "explain", best["node"], "--config", path)
     assert (why["rules"], why["rules_sha256"]) == ("relay", rules["sha256"])
     assert why["pool"]["entries"]

@@ -84,7 +84,7 @@ def test_a_node_under_legacy_rules_is_told_by_its_factors(new_sqlite_store):
     assert "<h1>R 1.00, P 0.00, B 1.00: its timeout costs it most.</h1>" in page
     assert "Reliability" not in page.partition("What changed")[0]
     assert "No answer" not in page
-    assert told["factors"]["tasks"] == told["kickout"]["scores"] == 3
+    assert told["row"]["legacy"]["tasks"] == told["kickout"]["scores"] == 3
 
 
 def test_every_task_of_another_network_is_shown(client):

@@ -6,11 +6,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.scoring.node_scores import long_term, qos_at, reliability_at
 from oracle.queries.api.history_course import CoursePoint, NodeRecord, course, thinned
 from oracle.queries.api.node_history import HistoryQuery, node_history
-from oracle.queries.api.node_list import fraction_or_none
 from oracle.queries.api.source import QuestionError, looking
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.api import IndexedHistory
@@ -137,7 +136,8 @@ def test_the_newest_point_is_what_the_node_is_now(indexed):
     with indexed.store.reading() as uow:
         found, cursor = uow.nodes.named([node("A")])[node("A")], uow.cursor.get()
     qos = qos_at(found, cursor.time, SEED)
-    assert history.rows[-1][:2] == (cursor.time, fraction_or_none(qos))
+    assert qos is not None
+    assert history.rows[-1][:2] == (cursor.time, decimal_text(qos))
     assert (history.exact, history.thinned) == (True, False)
 
 

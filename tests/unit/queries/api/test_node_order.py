@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.domain.scoring.rules import Rules
-from oracle.queries.api.node_list import NodeListQuery, nodes
+from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, nodes
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.source import QuestionError, looking
-from oracle.queries.node_rows import node_rows
+from oracle.queries.population import all_nodes
 from oracle.store.state.node_repository import NodeRepository
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.api import IndexedHistory
@@ -55,8 +55,9 @@ def all_pages(indexed, **asked):
 
 def test_the_order_is_that_of_the_command_line(indexed):
     indexed.whole(a_network())
-    wanted = [row.node.address for row in node_rows(indexed.store, indexed.rules)]
-    assert [row.node for row in listed(indexed).nodes] == wanted
+    assert listed(indexed, limit=MOST_ROWS) == all_nodes(
+        indexed.store, indexed.rules, {}, indexed.now
+    )
 
 
 @pytest.mark.parametrize("sort", ["qos", "-qos", "long_term", "-reliability", "scored", "address"])
@@ -64,7 +65,7 @@ def test_the_order_is_that_of_the_command_line(indexed):
 def test_pages_of_one_block_show_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
     seen = all_pages(indexed, sort=sort, limit=limit)
-    everybody = {row.node.address for row in node_rows(indexed.store, indexed.rules)}
+    everybody = {row.node for row in listed(indexed, limit=MOST_ROWS).nodes}
     assert (len(seen), set(seen)) == (len(everybody), everybody)
 
 

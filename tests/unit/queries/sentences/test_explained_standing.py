@@ -10,6 +10,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import (
     exclusion_end_time,
     is_excluded,
@@ -19,8 +20,9 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.explain import Explanation
-from oracle.queries.sentences.explained_standing import standing_as_of
+from oracle.queries.population import population_of
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.node_standing import standing_as_of
 from oracle.queries.sentences.score_costs import reasons
 from oracle.queries.text.human_numbers import moment, span
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
@@ -35,10 +37,13 @@ def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
     changes, ours = fold.drain(), fold.ledger.nodes[node("A")]
     time = history.time + later
     scores = [entry for entry in changes.scores if entry.node == node("A")]
+    population = population_of([ours], time, rules, Rounds(), rests_on_feed=False)
     return Explanation(
         as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
-        rules=rules,
+        population=population,
         node=ours,
+        figures=population.figures(ours),
+        place=1,
         pool=ours.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
         scored_by={},
@@ -46,10 +51,7 @@ def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
         kickouts=[],
         groups={result.closed_at: result.members for result in changes.results},
         transactions={},
-        peers=None,
-        incentive_share=None,
         tasks={},
-        lane=1,
         on_chain=None,
         sent=None,
         turned=next((one for one in reversed(changes.memberships) if one.node == node("A")), None),

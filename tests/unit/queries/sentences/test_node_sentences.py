@@ -2,13 +2,14 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_figures import NODE_STATES, NodeFigures
 from oracle.queries.api.lifting import NO_LIFT, NodeLift
-from oracle.queries.api.node_order import NODE_STATES
 from oracle.queries.sentences.node_sentences import (
     NodeStanding,
     details,
@@ -19,16 +20,25 @@ from oracle.queries.sentences.node_sentences import (
 from oracle.systems.crynux.crynux_rule_sets import SEED
 
 NOW = 10_000
-CALM = NodeStanding(
+FIGURES = NodeFigures(
+    status="available",
     state="selectable",
+    long_term=UNIT,
+    reliability=UNIT,
+    qos=UNIT,
+    is_excluded=False,
+    back_at=None,
+    is_kickout_due=False,
+    factors=None,
+)
+CALM = NodeStanding(
+    figures=FIGURES,
     time=NOW,
     rules=SEED,
     ranks=(1, 1, 1),
     points=10 * UNIT,
     group_size=3,
     timeouts=(),
-    long_term=UNIT,
-    reliability=UNIT,
     place=1,
     members=12,
     lift=NO_LIFT,
@@ -39,6 +49,12 @@ EXCLUDED = {
     "timeouts": (NOW - 300, NOW - 60),
     "reliability": UNIT // 20,
 }
+
+
+def calm_but(**changes: Any) -> NodeStanding:
+    """Return the standing with other values, of its figures too."""
+    figures = {name: changes.pop(name) for name in FIGURES.__slots__ if name in changes}
+    return replace(CALM, figures=replace(FIGURES, **figures), **changes)
 
 
 @pytest.mark.parametrize(
@@ -62,40 +78,44 @@ EXCLUDED = {
     ],
 )  # fmt: skip
 def test_the_headline_is_the_answer(changes, said):
-    assert headline(replace(CALM, **changes)) == said
+    assert headline(calm_but(**changes)) == said
 
 
 def test_what_would_lift_an_excluded_node_begins_with_the_wait():
     lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
-    told = replace(CALM, state="excluded", back_at=NOW + 41, place=12, lift=lift)
+    told = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
     assert lifted(told) == (
         "In 41 s it can be given tasks again; then one first place would make it the 11th of 12."
     )
 
 
 def test_what_costs_as_much_as_the_ranks_is_said_too():
-    told = replace(CALM, reliability=UNIT // 2)
+    told = calm_but(reliability=UNIT // 2)
     assert details(told) == ("Reliability is down to 0.50, and heals by itself. Best of 12 nodes.")
 
 
 few = st.none() | st.integers(0, 200)
 standings = st.builds(
     NodeStanding,
-    state=st.sampled_from(NODE_STATES),
+    figures=st.builds(
+        replace,
+        st.just(FIGURES),
+        state=st.sampled_from(NODE_STATES),
+        long_term=st.integers(0, UNIT),
+        reliability=st.integers(0, UNIT),
+        back_at=st.none() | st.integers(NOW, NOW * 100),
+    ),
     time=st.just(NOW),
     rules=st.just(SEED),
     ranks=st.lists(st.none() | st.integers(1, 9), max_size=50).map(tuple),
     points=st.integers(0, 10 * UNIT),
     group_size=st.none() | st.integers(1, 9),
     timeouts=st.lists(st.integers(0, NOW), max_size=5).map(lambda times: tuple(sorted(times))),
-    long_term=st.integers(0, UNIT),
-    reliability=st.integers(0, UNIT),
     place=st.none() | st.integers(1, 40),
     members=st.integers(1, 40),
     lift=st.builds(
         NodeLift, first_places=few, place_then=few, successes=few, timeouts=few, zeros=few
     ),
-    back_at=st.none() | st.integers(NOW, NOW * 100),
     kick_at=st.none() | st.integers(0, NOW * 100),
 )
 

@@ -1,0 +1,105 @@
+"""The score of one node at a time, and what follows from it: each number is made once.
+
+Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds.
+See docs/reference/scoring-rules.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from oracle.domain.fixed_point import UNIT, multiply
+from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima
+from oracle.domain.scoring.node_scores import (
+    exclusion_end_time,
+    factors_of,
+    is_excluded_by,
+    is_kickout_due,
+    long_term,
+    reliability_at,
+    status_of,
+    window_mean,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+
+# A member whose reliability is below this, and not excluded, is called recovering: a word of
+# ours, the rules know only the line of exclusion.
+RECOVERING_BELOW = 95 * UNIT // 100
+
+NodeState = Literal[
+    "selectable", "recovering", "excluded", "paused", "quit", "slashed", "kicked_out", "unknown"
+]
+NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+_STATE_OF_NON_MEMBER: Mapping[Membership, NodeState] = {
+    Membership.UNKNOWN: "unknown",
+    Membership.QUIT: "quit",
+    Membership.SLASHED: "slashed",
+    Membership.KICKED_OUT: "kicked_out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """The score of one node at a time, and what follows from it.
+
+    `qos` is None for a node that is no member. `back_at` is the time at which healing alone ends
+    the exclusion, None for a node that is not excluded. `factors` is None but under legacy rules.
+    """
+
+    status: str
+    state: NodeState
+    long_term: int
+    reliability: int
+    qos: int | None
+    is_excluded: bool
+    back_at: int | None
+    is_kickout_due: bool
+    factors: Factors | None
+
+
+def figures_at(
+    node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
+) -> NodeFigures:
+    """Return the figures of a node at `time`, among `peers` as of the same time.
+
+    Raises:
+        ValueError: legacy rules without `peers` (`legacy_factors.peers_at`).
+    """
+    reliability, factors = reliability_at(node, time, rules), factors_of(node, time, rules, peers)
+    if rules.legacy is None or factors is None:
+        mean, is_due = long_term(node, rules, time), is_kickout_due(node, rules, time)
+        score = multiply(mean, reliability)
+    else:
+        tally, score = factors.tally, factors.combined
+        mean = window_mean(tally, rules)
+        is_due = tally.is_too_low(rules.legacy)
+    is_member = node.membership is Membership.MEMBER
+    is_excluded = is_excluded_by(node, reliability, rules)
+    return NodeFigures(
+        status=status_of(node),
+        state=state_by(node, reliability, rules),
+        long_term=mean,
+        reliability=reliability,
+        qos=score if is_member else None,
+        is_excluded=is_excluded,
+        back_at=exclusion_end_time(node.base, node.since, rules) if is_excluded else None,
+        is_kickout_due=is_member and is_due,
+        factors=factors,
+    )
+
+
+def state_at(node: Node, time: int, rules: Rules) -> NodeState:
+    """Return the state of a node at `time`; where all its figures are known, they have it."""
+    return state_by(node, reliability_at(node, time, rules), rules)
+
+
+def state_by(node: Node, reliability: int, rules: Rules) -> NodeState:
+    """Return the state of a node whose H is `reliability` now."""
+    if node.membership is not Membership.MEMBER:
+        return _STATE_OF_NON_MEMBER[node.membership]
+    if node.paused:
+        return "paused"
+    if is_excluded_by(node, reliability, rules):
+        return "excluded"
+    return "recovering" if reliability < RECOVERING_BELOW else "selectable"

@@ -1,0 +1,89 @@
+"""A node in a list: the one model of `nodes`, `/v1/nodes`, `/v1/nodes/{node}` and `explain`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PlainSerializer, WithJsonSchema
+
+from oracle.domain.events.jsonl_fields import wire_int
+from oracle.domain.scoring.node_figures import NodeState
+from oracle.queries.answers import AddressText, Answer, ApiModel, FixedPoint
+from oracle.queries.text.text_tables import Column
+
+# A number in JSON, text where JavaScript would lose digits of it.
+WireInteger = Annotated[
+    int,
+    PlainSerializer(wire_int, when_used="json"),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]}),
+]
+
+
+class LegacyScore(ApiModel):
+    """The window of the legacy rules, and R, P, B and Q among the peers; null: no member."""
+
+    window: WireInteger
+    window_began: WireInteger = Field(description="Unix seconds.")
+    tasks: int = Field(description="Scored in the window.")
+    node_score: FixedPoint | None = Field(description="Mean of the window, 0 to 20.")
+    online_seconds: WireInteger = Field(description="As a member, in the window.")
+    R: FixedPoint | None = Field(description="Its memory beside the largest.")
+    P: FixedPoint | None = Field(description="Its timeout beside the longest.")
+    B: FixedPoint | None = Field(
+        description="Its node score beside the best; null: no task in the window, counts as 0."
+    )
+    Q: FixedPoint | None = Field(description="The weighted sum of R, P and B.")
+    incentive_share: FixedPoint | None = Field(
+        description="The part of the window's incentive that it would get."
+    )
+
+
+class NodeEntry(ApiModel):
+    """A node as of a block: one row of the list of nodes."""
+
+    place: Annotated[int | None, Column("#")] = Field(
+        description="By QoS, from 1; null: it has none.", examples=[12]
+    )
+    node: Annotated[AddressText, Column("node")]
+    label: str | None = Field(description="The operator's name of it; null: it has none.")
+    state: NodeState
+    status: Annotated[str, Column("status")] = Field(
+        description="As the contract has it: available, busy, paused …"
+    )
+    excluded: bool = Field(description="Whether a member gets no tasks for the time being.")
+    back_at: int | None = Field(
+        description="When H, healing alone, ends the exclusion; unix seconds; null: not excluded."
+    )
+    kickout_due: bool
+    proof: Literal["chain", "none"] = Field(description="none: it rests on a feed.")
+    card: str | None = Field(description="What the node says of its GPU.", examples=["RTX 4090"])
+    vram: int | None = Field(description="In GB.", examples=[24])
+    scores_in_pool: int = Field(examples=[33])
+    scored_in_all: Annotated[int, Column("scores")] = Field(examples=[412])
+    long_term: Annotated[FixedPoint, Column("long-term")]
+    reliability: Annotated[FixedPoint, Column("reliability")] = Field(
+        description="H at the block's time."
+    )
+    qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null: it is no member.")
+    lane: int = Field(description="What a report as of the block says: 1 to 10002.")
+    index: int | None = Field(
+        description="Its lane in the contract; null: the contract does not know it."
+    )
+    lane_on_chain: Annotated[int, Column("on chain")] = Field(
+        description="As the contract stores it; 0: never reported, 1: not selectable."
+    )
+    on_chain: FixedPoint | None = Field(
+        description="QoS in the oracle contract; null: never reported, or not selectable."
+    )
+    changed_at: int = Field(description="The block of the last change.")
+    legacy: LegacyScore | None = Field(description="Under legacy rules alone.")
+
+
+class NodePage(Answer):
+    """A page of nodes."""
+
+    total: int = Field(description="Nodes of the network, filtered or not.")
+    counts: dict[NodeState, int] = Field(description="Of them in each state.")
+    nodes: list[NodeEntry]
+    next: str | None = Field(description="`cursor` of the next page; null: this is the last one.")
+    moved: bool = Field(
+        description="The cursor was of an earlier block: places may have changed since."
+    )

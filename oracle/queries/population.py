@@ -1,0 +1,168 @@
+"""What a node's figures depend on besides the node, and the rows that are made of both."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import lane_by, qos_in
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, incentive_shares, peers_at
+from oracle.domain.scoring.legacy_tally import start_of
+from oracle.domain.scoring.node_figures import NodeFigures, figures_at
+from oracle.domain.scoring.node_scores import qos_at
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+from oracle.queries.answers import as_of_cursor
+from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
+from oracle.store.database import Store, UnitOfWork
+
+NO_LABELS: Mapping[Address, str] = MappingProxyType({})
+# A name of a card comes from whoever runs the node.
+_MAX_NAME_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """What the figures of a node depend on besides the node, as of block time `time` in seconds.
+
+    `rounds` holds the contract's state, at least of the nodes that are shown. `peers` is None and
+    `shares`, the part of the window's incentive of each member, is empty but under legacy rules.
+    `labels` are the operator's names of addresses.
+    """
+
+    time: int
+    rules: Rules
+    peers: PopulationMaxima | None
+    shares: Mapping[Address, int]
+    rounds: Rounds
+    rests_on_feed: bool
+    labels: Mapping[Address, str]
+
+    def qos(self, node: Node) -> int | None:
+        """Return the QoS of a node; None for a node that is no member."""
+        return qos_at(node, self.time, self.rules, self.peers)
+
+    def figures(self, node: Node) -> NodeFigures:
+        """Return the score of a node, and what follows from it."""
+        return figures_at(node, self.time, self.rules, self.peers)
+
+
+def population_of(
+    nodes: Collection[Node],
+    time: int,
+    rules: Rules,
+    rounds: Rounds,
+    *,
+    rests_on_feed: bool,
+    labels: Mapping[Address, str] = NO_LABELS,
+) -> Population:
+    """Return what all nodes of the network have in common as of a block time."""
+    peers = peers_at(nodes, time, rules)
+    shares = incentive_shares(nodes, time, rules, peers)
+    return Population(time, rules, peers, shares, rounds, rests_on_feed, labels)
+
+
+def rests_on_feed(uow: UnitOfWork) -> bool:
+    """Return whether events come from a feed, too, which proves nothing."""
+    return uow.feed.cursor() is not None
+
+
+def place_among(
+    node: Node, qos: int | None, nodes: Iterable[Node], population: Population
+) -> int | None:
+    """Return the place by QoS, from 1, of a node among all nodes; None: it has no QoS."""
+    if qos is None:
+        return None
+    scored = ((population.qos(other), other.address) for other in nodes)
+    own = (-qos, node.address)
+    return 1 + sum(score is not None and (-score, name) < own for score, name in scored)
+
+
+def node_entry(
+    node: Node, figures: NodeFigures, population: Population, place: int | None
+) -> NodeEntry:
+    """Return the row of a node; `place` by QoS, from 1, None for a node without QoS."""
+    rounds, address = population.rounds, node.address
+    lane_on_chain = rounds.lane_of_node(address)
+    return NodeEntry(
+        place=place,
+        node=address,
+        label=population.labels.get(address),
+        state=figures.state,
+        status=figures.status,
+        excluded=figures.is_excluded,
+        back_at=figures.back_at,
+        kickout_due=figures.is_kickout_due,
+        proof="none" if population.rests_on_feed else "chain",
+        card=None if node.gpu_name is None else harmless(node.gpu_name),
+        vram=node.gpu_vram,
+        scores_in_pool=len(node.pool),
+        scored_in_all=node.scored,
+        long_term=figures.long_term,
+        reliability=figures.reliability,
+        qos=figures.qos,
+        lane=lane_by(figures),
+        index=rounds.index_by_node.get(address),
+        lane_on_chain=lane_on_chain,
+        on_chain=qos_in(lane_on_chain),
+        changed_at=node.changed_at,
+        legacy=legacy_score(node, figures, population),
+    )
+
+
+def legacy_score(node: Node, figures: NodeFigures, population: Population) -> LegacyScore | None:
+    """Return what legacy rules make of a node; None under other rules."""
+    legacy, factors = population.rules.legacy, figures.factors
+    if legacy is None or factors is None:
+        return None
+    tally, is_member = factors.tally, node.membership is Membership.MEMBER
+    return LegacyScore(
+        window=tally.window,
+        window_began=start_of(tally.window, legacy),
+        tasks=tally.tasks,
+        node_score=tally.node_score,
+        online_seconds=tally.online_seconds,
+        R=factors.size if is_member else None,
+        P=factors.promptness if is_member else None,
+        B=factors.speed if is_member else None,
+        Q=factors.combined if is_member else None,
+        incentive_share=population.shares.get(node.address),
+    )
+
+
+def all_nodes(
+    store: Store, rules: Rules, labels: Mapping[Address, str], now: int
+) -> NodePage | None:
+    """Return every node on one page, the best first; None: nothing is indexed yet.
+
+    `now` in unix seconds, for the age of the answer.
+    """
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
+        if cursor is None:
+            return None
+        block, nodes = as_of_cursor(uow, cursor, rules, head=None, now=now), list(uow.nodes.all())
+        rounds, has_feed = uow.rounds.load(), rests_on_feed(uow)
+    population = population_of(
+        nodes, cursor.time, rules, rounds, rests_on_feed=has_feed, labels=labels
+    )
+    scored = [(node, population.figures(node)) for node in nodes]
+    scored.sort(key=lambda pair: (pair[1].qos is None, -(pair[1].qos or 0), pair[0].address))
+    return NodePage(
+        as_of=block,
+        total=len(nodes),
+        counts=dict(Counter(figures.state for _, figures in scored)),
+        nodes=[
+            node_entry(node, figures, population, None if figures.qos is None else place)
+            for place, (node, figures) in enumerate(scored, start=1)
+        ],
+        next=None,
+        moved=False,
+    )
+
+
+def harmless(name: str) -> str:
+    """Return a text of strangers without what turns or hides text around it, and short."""
+    return "".join(sign if sign.isprintable() else "?" for sign in name)[:_MAX_NAME_LENGTH]

@@ -1,0 +1,54 @@
+"""The figures of a node are those that each function gives by itself, under all rules."""
+
+import pytest
+from hypothesis import given
+
+from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE, lane_by, lane_of, qos_in
+from oracle.domain.scoring.legacy_factors import peers_at
+from oracle.domain.scoring.node_figures import figures_at, state_at
+from oracle.domain.scoring.node_scores import (
+    exclusion_end_time,
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+    status_of,
+)
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.examples import examples
+from tests.support.histories import History, folded, node_after
+from tests.support.random_histories import disturbed_histories
+from tests.unit.systems.legacy.networks import RULES as LEGACY
+
+
+@pytest.mark.parametrize("rules", [SEED, RELAY, LEGACY], ids=lambda rules: rules.name)
+@examples(60)
+@given(history=disturbed_histories())
+def test_figures_agree_with_the_functions_of_each(rules, history):
+    fold, _ = folded(history, rules)
+    nodes, time = fold.ledger.nodes, max((event.time for event in history), default=0) + 60
+    peers = peers_at(nodes.values(), time, rules)
+    for node in nodes.values():
+        figures = figures_at(node, time, rules, peers)
+        assert (figures.status, figures.state) == (status_of(node), state_at(node, time, rules))
+        assert figures.long_term == long_term(node, rules, time)
+        assert figures.reliability == reliability_at(node, time, rules)
+        assert figures.qos == qos_at(node, time, rules, peers)
+        assert figures.is_excluded == is_excluded(node, time, rules)
+        assert figures.is_kickout_due == is_kickout_due(node, rules, time)
+        assert (figures.back_at is None) is not figures.is_excluded
+        assert lane_by(figures) == lane_of(node, time, rules, peers)
+
+
+def test_excluded_node_has_the_time_at_which_it_is_back():
+    node = node_after(History().joins("A"), "A")
+    node.base = SEED.exclude_enter - 1
+    figures = figures_at(node, node.since, SEED)
+    assert figures.back_at == exclusion_end_time(node.base, node.since, SEED)
+    assert (figures.state, lane_by(figures)) == ("excluded", DO_NOT_SELECT)
+
+
+def test_lanes_without_a_score_state_no_qos():
+    assert [qos_in(lane) for lane in (0, DO_NOT_SELECT)] == [None, None]
+    assert qos_in(HIGHEST_SCORE) == 10**18
