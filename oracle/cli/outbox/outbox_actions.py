@@ -194,18 +194,18 @@ def _sender_of(
     with open_index(records) as index:
         if dry_run:
             tell_of_lease(index.store)
-            with sender_context(index, account, 0) as context:
+            with _sender_context(index, account, 0) as context:
                 yield context, index.chain
             return
         with (
             command_lease(index.store, command) as epoch,
-            sender_context(index, account, epoch) as context,
+            _sender_context(index, account, epoch) as context,
         ):
             yield replace(context, actor=actor()), index.chain
 
 
 @contextmanager
-def sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxContext]:
+def _sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxContext]:
     """Open the context whose key has this address.
 
     Raises:
@@ -221,6 +221,9 @@ def sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxCon
 def _context_with(index: Index, account: Account, epoch: int) -> Iterator[TxContext | None]:
     """Open the context whose key has this address, or None; first the account of reports."""
     config, open_key = index.config, key_opener(index.config)
+    if config.oracle.address is None and index.dispatch_settings is None:
+        yield None
+        return
     check_chain_of(index)
     with ExitStack() as closing:
         if config.oracle.address is not None:
