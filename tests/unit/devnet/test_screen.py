@@ -12,25 +12,17 @@ from devnet.demo.news import FeedEntry, news
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
-from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_figures import NodeFigures
+from oracle.domain.scoring.node_figures import figures_at
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, node_after
 
 
 def row(name: str, *, is_excluded: bool = False) -> SnapshotRow:
     node = Address("0x" + f"{len(name):040x}")
-    figures = NodeFigures(
-        status="busy",
-        state="excluded" if is_excluded else "selectable",
-        long_term=UNIT // 2,
-        reliability=UNIT,
-        qos=UNIT // 2,
-        is_excluded=is_excluded,
-        back_at=None,
-        is_kickout_due=False,
-        factors=None,
-    )
+    idle = figures_at(node_after(History().joins("A"), "A"), 0, SEED)
+    figures = replace(idle, status="busy", is_excluded=is_excluded)
     return SnapshotRow(name, node, "plays fair", 12, figures, "0.5")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_figures import NODE_STATES, NodeFigures
+from oracle.domain.scoring.node_figures import NODE_STATES, figures_at
 from oracle.queries.api.lifting import NO_LIFT, NodeLift
 from oracle.queries.sentences.node_sentences import (
     NodeStanding,
@@ -18,18 +18,11 @@ from oracle.queries.sentences.node_sentences import (
     short_reason,
 )
 from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, node_after
 
 NOW = 10_000
-FIGURES = NodeFigures(
-    status="available",
-    state="selectable",
-    long_term=UNIT,
-    reliability=UNIT,
-    qos=UNIT,
-    is_excluded=False,
-    back_at=None,
-    is_kickout_due=False,
-    factors=None,
+FIGURES = replace(
+    figures_at(node_after(History().joins("A"), "A"), NOW, SEED), long_term=UNIT, qos=UNIT
 )
 CALM = NodeStanding(
     figures=FIGURES,
