@@ -12,6 +12,7 @@ from oracle.queries.answers import (
     HashText,
     Integer,
 )
+from oracle.queries.legacy_models import LegacyRounds
 from oracle.queries.node_models import NodeEntry, WireInteger
 from oracle.queries.rule_set_view import RuleSetView
 
@@ -132,31 +133,6 @@ class SentLane(LoggedOrigin):
 
     round: int
     lane: int | None
-
-
-class RoundRank(ApiModel):
-    """The place in one of the two rounds of a legacy task."""
-
-    rank: int | None
-    score: int | None
-
-
-class RoundPart(ApiModel):
-    """One node in both rounds of a legacy task."""
-
-    node: AddressText
-    round: int
-    commitment: RoundRank
-    disclosure: RoundRank
-    score: int | None
-
-
-class LegacyRounds(ApiModel):
-    """Both rounds of a legacy task."""
-
-    task: HashText
-    nodes: list[RoundPart]
-    scored: bool = Field(description="False: nobody submitted anything.")
 
 
 class NodeExplanation(ApiModel):

@@ -17,7 +17,6 @@ from oracle.queries.explanation_models import (
     GroupFellow,
     KickoutInterval,
     LaneOnChain,
-    LegacyRounds,
     NodeExplanation,
     Origin,
     ReliabilityChangeView,
@@ -26,7 +25,7 @@ from oracle.queries.explanation_models import (
     ScoreView,
     SentLane,
 )
-from oracle.queries.legacy_answers import rounds_answer
+from oracle.queries.legacy_models import LegacyRounds, legacy_rounds
 from oracle.queries.population import node_entry
 from oracle.queries.rule_set_view import rule_set_view
 from oracle.store.state.rule_set_repository import named_by
@@ -88,7 +87,7 @@ def _legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
     for entry in explanation.scores:
         if entry.task in explanation.tasks:
             runs = explanation.rounds_of(entry)
-            yield LegacyRounds.model_validate(rounds_answer(entry.task, runs, explanation.rules))
+            yield legacy_rounds(entry.task, runs, explanation.rules)
 
 
 def _score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:

@@ -4,7 +4,7 @@ See docs/reference/events-and-jsonl.md#what-replay-prints.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
 
@@ -14,9 +14,11 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Anomaly, ScoreEntry
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, incentive_shares, peers_at
+from oracle.domain.scoring.legacy_tally import tally_at
 from oracle.domain.scoring.node_scores import (
     count_scores,
+    factors_of,
     is_excluded,
     is_kickout_due,
     long_term,
@@ -26,9 +28,9 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember, GroupResult
-from oracle.domain.state.node import Node
+from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.queries.legacy_answers import compared, rounds_answer
+from oracle.queries.legacy_models import legacy_rounds
 
 
 def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None) -> str:
@@ -62,7 +64,8 @@ def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None
     if rules.legacy is not None:
         tasks = fold.ledger.tasks.values()
         lists["legacy"] = [
-            rounds_answer(task.key, task.runs, rules) for task in _ended_in_parts(tasks)
+            legacy_rounds(task.key, task.runs, rules).model_dump()
+            for task in _ended_in_parts(tasks)
         ]
     return _document(
         {"rules": rules.name, "as_of": {"block": block, "time": wire_int(time)}}, lists
@@ -87,13 +90,47 @@ def _ended_in_parts(tasks: Iterable[Task]) -> list[Task]:
 def _nodes(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> Iterator[dict[str, object]]:
-    peers, legacy = peers_at(nodes, time, rules), compared(nodes, time, rules)
+    peers, legacy = peers_at(nodes, time, rules), _legacy_rows(nodes, time, rules)
     pools = _pools(nodes, scores, time, rules)
     for node in nodes:
         row = _node(node, pools[node.address], time, rules, peers)
         if node.address in legacy:
             row["legacy"] = legacy[node.address]
         yield row
+
+
+def _legacy_rows(
+    nodes: list[Node], time: int, rules: Rules
+) -> Mapping[Address, dict[str, object]]:
+    """Return each node's window and factors as of a block time; none but under legacy rules.
+
+    R, P, B, Q and the incentive share are null for a node that is no member.
+    """
+    if rules.legacy is None:
+        return {}
+    peers = peers_at(nodes, time, rules)
+    shares = incentive_shares(nodes, time, rules)
+    rows: dict[Address, dict[str, object]] = {}
+    for node in nodes:
+        tally = tally_at(node, time, rules.legacy)
+        is_member = node.membership is Membership.MEMBER
+        factors = factors_of(node, time, rules, peers) if is_member else None
+        rows[node.address] = {
+            "window": wire_int(tally.window),
+            "tasks": tally.tasks,
+            "node_score": _fraction(tally.node_score),
+            "online_seconds": wire_int(tally.online_seconds),
+            "R": None if factors is None else _fraction(factors.size),
+            "P": None if factors is None else _fraction(factors.promptness),
+            "B": None if factors is None else _fraction(factors.speed),
+            "Q": None if factors is None else _fraction(factors.combined),
+            "incentive_share": _fraction(shares.get(node.address)),
+        }
+    return rows
+
+
+def _fraction(value: int | None) -> str | None:
+    return None if value is None else decimal_text(value)
 
 
 def _pools(
