@@ -41,7 +41,7 @@ from oracle.resources import shipped  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 TARGET = 20
@@ -116,7 +116,7 @@ def ours(url: str, database: Path) -> Run:
         with store.transaction() as uow:
             genesis = source.genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, ingest = Folder(SEED, reader), IngestState()
+        folder, ingest = Folder(CRYNUX, reader), IngestState()
         head, tenth = source.heads().latest.number, 0
         with timed(run):
             while (step := index_next(source, store, folder, ingest)) is not None:

@@ -29,7 +29,7 @@ from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.ids import Address, GroupKey, TaskKey  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 ROUNDS = 3
 NODES = 200
@@ -87,7 +87,7 @@ class Traffic:
 
 def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
     """Each node's pool and H by our fold, drained as the daemon does."""
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     rows = fold.ledger
     for first in range(0, len(events), WINDOW):
         fold.many(events[first : first + WINDOW])
@@ -99,7 +99,7 @@ def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]
 
 def journaled(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
     """The same with pre-images kept for every block, as at the head."""
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     for first in range(0, len(events), LOGS_A_BLOCK):
         block = events[first : first + LOGS_A_BLOCK]
         fold.block(block[0].at.block, block, journal=True)

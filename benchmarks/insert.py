@@ -44,7 +44,7 @@ from oracle.store.schema import migrate  # noqa: E402
 from oracle.store.state.node_repository import node_row  # noqa: E402
 from oracle.store.state.task_repository import task_row  # noqa: E402
 from oracle.store.tables import state_tables as tables  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
 
 
@@ -117,7 +117,7 @@ def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
     with store.transaction() as uow:
         uow.logs.append(window.logs)
         uow.blocks.save([last])
-        uow.changes(window.changes, uow.rule_sets.number_of(SEED))
+        uow.changes(window.changes, uow.rule_sets.number_of(CRYNUX))
         uow.undo.prune_to(last.number)
         uow.cursor.move_to(last, last, epoch)
 

@@ -29,7 +29,7 @@ from oracle.indexer.loop import IngestState, index_next  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.evm.anvil import anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 from tests.support.evm.network import FEE, Network  # noqa: E402
@@ -50,7 +50,7 @@ class Follower:
         reader = EventReader.open("reference", {"TaskNetwork": address}, None)
         self.source = ChainSource(EndpointPool.open([network.chain.url], 31337), reader, 64)
         self.store = store
-        self.folder = Folder(SEED, reader)
+        self.folder = Folder(CRYNUX, reader)
         self.ingest = IngestState()
         with store.transaction() as uow:
             genesis = self.source.genesis_hash()

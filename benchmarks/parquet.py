@@ -43,7 +43,7 @@ from oracle.queries.parquet.parquet_folder import (  # noqa: E402
 )
 from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 # A file is read back for less than its lines are.
 TIMES_LINES = 2
@@ -81,7 +81,7 @@ def whole(events: int, folder: Path) -> Step:
     with Store.open(f"sqlite:///{folder / 'ours.db'}") as store:
         _, reader = backfill.opened("http://127.0.0.1:1")
         with store.transaction() as uow:
-            check_rules(uow, SEED)
+            check_rules(uow, CRYNUX)
             source = exporting.source_of(uow, reader)
         out = ParquetFolder.of(folder / "out", source, 100_000)
         step = Step("export of all tables from SQLite", 0)

@@ -31,7 +31,7 @@ from oracle.indexer.rules_binding import check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
 from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 
 def steps_of(events: int, folder: Path) -> list[Step]:
@@ -41,17 +41,17 @@ def steps_of(events: int, folder: Path) -> list[Step]:
     _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:
-            check_rules(uow, SEED)
+            check_rules(uow, CRYNUX)
         rebuilding = Step("rebuild from SQLite", events)
         with measured(rebuilding):
-            rebuilt = rebuild_state(store, Folder(SEED, reader), RebuildOptions())
+            rebuilt = rebuild_state(store, Folder(CRYNUX, reader), RebuildOptions())
         assert rebuilt.same
         rebuilding.events, rebuilding.size = rebuilt.logs, database.stat().st_size
         with store.reading() as uow:
             out = ParquetFolder.of(folder / "out", exporting.source_of(uow, reader), 100_000)
         exporting.export_to(out, store, reader, lambda *_: None)
     history = exported_history(folder / "out", 0, None)
-    columns, _ = columns_asked(["seed"], [], None)
+    columns, _ = columns_asked(["crynux"], [], None)
     testing = Step("backtest of Parquet, one system, no draws", history.folded)
     with measured(testing):
         compare_kept(history, columns, BacktestPlan(draws=0))

@@ -23,7 +23,7 @@ from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.fold.row_prefetch import task_keys_in  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
 
 DEPTH = 64
@@ -73,12 +73,12 @@ def compare(name: str, url: str, below: int) -> None:
 
 def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
     """Fold the blocks above the ancestor with a journal, and time the way back."""
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     with store.transaction() as uow:
         load(uow, fold, above)
         for number, in_block in groupby(above, key=lambda event: event.at.block):
             fold.block(number, list(in_block), journal=True)
-        uow.changes(fold.drain(), uow.rule_sets.number_of(SEED))
+        uow.changes(fold.drain(), uow.rule_sets.number_of(CRYNUX))
         move(uow, ancestor + DEPTH)
     started = time.perf_counter()
     with store.transaction() as uow:
@@ -88,10 +88,10 @@ def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
 
 
 def fold_anew(store: Store, history: list[DomainEvent]) -> None:
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     with store.transaction() as uow:
         uow.projections.clear()
-        number = uow.rule_sets.number_of(SEED)
+        number = uow.rule_sets.number_of(CRYNUX)
         for at in range(0, len(history), AT_ONCE):
             fold.many(history[at : at + AT_ONCE])
             uow.changes(fold.drain(), number)

@@ -41,7 +41,7 @@ from oracle.queries.status import statistics  # noqa: E402
 from oracle.reporting.report_cutter import ReportCutter  # noqa: E402
 from oracle.rpc.background import BackgroundCall  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.scripted_reader import ScriptedReader  # noqa: E402
 
 TARGET_NODES = 1_000_000
@@ -62,7 +62,7 @@ def registered(nodes: list[Node]) -> Rounds:
     words: dict[int, int] = {}
     for index, node in enumerate(nodes):
         number = index // LANES_PER_WORD
-        words[number] = with_lane(words.get(number, 0), index, lane_of(node, NOW, SEED))
+        words[number] = with_lane(words.get(number, 0), index, lane_of(node, NOW, CRYNUX))
     return Rounds(
         head=RoundHead(1, 0, block(0).hash, NOW),
         indexes=[NodeIndex(index, node.address) for index, node in enumerate(nodes)],
@@ -104,7 +104,7 @@ def turn_seconds(store: Store) -> float:
 
     The first one of a daemon waits longer, since nothing is told before.
     """
-    folder, waits = Folder(SEED, ScriptedReader()), BackgroundCall[Any](stats._WAIT_SECONDS)  # noqa: SLF001
+    folder, waits = Folder(CRYNUX, ScriptedReader()), BackgroundCall[Any](stats._WAIT_SECONDS)  # noqa: SLF001
     counting, took = DatabaseCount(store, folder, time.monotonic, waits), []
     for _ in range(TURNS):
         begun = time.perf_counter()
@@ -120,27 +120,27 @@ def page(source: ApiSource) -> None:
 
 def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, float | None, float]]:
     """Return name, unit, figure, target and baseline of each."""
-    cutter, rounds = ReportCutter(SEED, ReportSettings(), anchor_window=200), registered(nodes)
+    cutter, rounds = ReportCutter(CRYNUX, ReportSettings(), anchor_window=200), registered(nodes)
     filled(store, nodes)
 
     def cut(number: int) -> None:
         with store.transaction() as uow:
             cutter.draw_up(uow, rounds, block(number))
 
-    archive = EventArchive(store, ScriptedReader(), SEED)
-    source = ApiSource(archive, NodeOrder(SEED), lambda: None, lambda: NOW, lambda _held: None)
+    archive = EventArchive(store, ScriptedReader(), CRYNUX)
+    source = ApiSource(archive, NodeOrder(CRYNUX), lambda: None, lambda: NOW, lambda _held: None)
     anew = seconds(lambda: cut(1))
     page(source)
     change(store, nodes[::ONE_IN], 2)
     # What the benchmark itself holds is not the server's garbage to look through.
     freeze_garbage()
     again = seconds(lambda: cut(2))
-    census = seconds(lambda: statistics(store, SEED, None))
+    census = seconds(lambda: statistics(store, CRYNUX, None))
     in_the_loop = turn_seconds(store)
     after_many = seconds(lambda: page(source))
     change(store, nodes[:CHANGED_IN_A_BLOCK], 3)
     first = seconds(lambda: page(source))
-    listed = seconds(lambda: all_nodes(store, SEED, {}, NOW))
+    listed = seconds(lambda: all_nodes(store, CRYNUX, {}, NOW))
     return [
         ("round cut", "s CPU", again, 1.0, anew),
         ("statistics, a turn of the loop", "s", in_the_loop, 0.1, census),

@@ -34,7 +34,7 @@ from oracle.indexer.loop import IngestState, index_next  # noqa: E402
 from oracle.rpc.client import MOST_BYTES  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 CHAIN_ID = 31337
@@ -99,7 +99,7 @@ def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path)
         with store.transaction() as uow:
             uow.identity.set(Identity(CHAIN_ID, source.genesis_hash(), dict(CONTRACTS), None, 0))
         folder, ingest = (
-            Folder(SEED, EventReader.open("reference", CONTRACTS, None)),
+            Folder(CRYNUX, EventReader.open("reference", CONTRACTS, None)),
             IngestState(),
         )
         while index_next(source, store, folder, ingest) is not None:

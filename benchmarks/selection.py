@@ -30,9 +30,9 @@ from oracle.domain.ids import Address, TaskKey  # noqa: E402
 from oracle.domain.state.node import Membership, Node, new_node  # noqa: E402
 from oracle.domain.state.task import Task, new_task  # noqa: E402
 from oracle.systems.crynux.candidate_pool import CandidatePool  # noqa: E402
-from oracle.systems.crynux.crynux_policy import SEED_POLICY  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING  # noqa: E402
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E402
 from oracle.systems.policy import PolicyInput  # noqa: E402
 from oracle.systems.weighted_draw import Drawn, draw  # noqa: E402
 
@@ -119,7 +119,7 @@ class Network:
 def measured(case: Case) -> Times:
     network = Network(case)
     task = wanted(case)
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     begun = time.process_time()
     warm(pool, network.nodes.values(), task)
     warm_up = since(begun)
@@ -165,8 +165,8 @@ def selected(
 
 
 def plainly(task: Task, network: Network, seed: bytes) -> list[Drawn]:
-    policy_input = PolicyInput(network.nodes, SEED, network.time)
-    verdicts = SEED_POLICY.follow().verdicts(task, policy_input)
+    policy_input = PolicyInput(network.nodes, CRYNUX, network.time)
+    verdicts = CRYNUX_POLICY.follow().verdicts(task, policy_input)
     return draw(
         [(each.node, each.weight) for each in verdicts if each.weight is not None], seed, 1
     )

@@ -32,7 +32,7 @@ from oracle.indexer.reorgs.reorg import rewind_to  # noqa: E402
 from oracle.indexer.rules_binding import check_rules  # noqa: E402
 from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 TARGET_SECONDS = 0.5
 PART = 10
@@ -66,7 +66,7 @@ def rewind_seconds(chain: ChainSource, database: Path, min_scores: int) -> tuple
         with store.reading() as uow:
             reach = uow.undo.reach()
         assert reach is not None
-        target, folder = max(1, reach - REWIND_BLOCKS), Folder(SEED, reader)
+        target, folder = max(1, reach - REWIND_BLOCKS), Folder(CRYNUX, reader)
         begun = time.process_time()
         rewound = rewind_to(chain, store, folder, target, RebuildOptions(), min_scores)
         spent = time.process_time() - begun
@@ -82,10 +82,10 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
     _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:
-            check_rules(uow, SEED)
+            check_rules(uow, CRYNUX)
             cursor = uow.cursor.get()
         assert cursor is not None
-        source = SnapshotSource(store, reader, SEED, MIN_SCORES)
+        source = SnapshotSource(store, reader, CRYNUX, MIN_SCORES)
         begun, made = time.process_time(), 0
         while make_next_snapshot(source, RebuildOptions()) is not None:
             made += 1

@@ -46,7 +46,7 @@ from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.indexer.loop import IngestState, index_next  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 # What is watched in the last way: four bytes, and one argument.
@@ -137,7 +137,7 @@ def backfill(url: str, way: Way, database: Path) -> Run:
         with store.transaction() as uow:
             genesis = source.genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, ingest = Folder(SEED, reader), IngestState()
+        folder, ingest = Folder(CRYNUX, reader), IngestState()
         with timed(run):
             while (step := index_next(source, store, folder, ingest)) is not None:
                 assert isinstance(step, WindowCommitted)

@@ -37,7 +37,7 @@ from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.indexer.loop import IngestState, index_next  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 # As `[history] workers` is by default.
@@ -78,7 +78,7 @@ def indexed(chain: str, folder: Path, viewers: int) -> Took:
             genesis = source.genesis_hash()
             uow.identity.set(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
         # A small first window: what follows is measured.
-        indexer, ingest = Folder(SEED, reader), IngestState(most_blocks=_FIRST_BLOCKS)
+        indexer, ingest = Folder(CRYNUX, reader), IngestState(most_blocks=_FIRST_BLOCKS)
         index_next(source, store, indexer, ingest)
         with store.reading() as uow:
             before = uow.logs.count()

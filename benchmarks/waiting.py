@@ -33,10 +33,10 @@ from oracle.domain.reports.rounds import Rounds  # noqa: E402
 from oracle.domain.state.node import Node  # noqa: E402
 from oracle.domain.state.task import Ending, Task, new_task  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.pricing import Pricing  # noqa: E402
 from oracle.systems.crynux.requirements import misfit_reason, requirement_of  # noqa: E402
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING  # noqa: E402
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E402
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
 FEW = 50
@@ -47,9 +47,9 @@ TOO_MUCH_MEMORY = 96
 KINDS = 5
 SETTINGS = DispatchSettings(
     start_block=0,
-    rules=SEED,
-    policy="seed",
-    weighting=SEED_WEIGHTING,
+    rules=CRYNUX,
+    policy="crynux",
+    weighting=CRYNUX_WEIGHTING,
     pricing=Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0))),
     alpha=Fraction(1, 4),
     max_in_flight=64,

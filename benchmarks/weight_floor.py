@@ -2,7 +2,7 @@
 
 Run: .venv/bin/python benchmarks/weight_floor.py [--nodes 1000] [--days 60] [--groups 0.1]
 A closed loop: who is drawn follows from the scores, and scores from who was drawn. Scores, H and
-weights are those of `seed`; honest nodes are of different stakes and speeds and silent in one task
+weights are those of `crynux`; honest nodes are of different stakes and speeds, silent in one task
 of a hundred, 2 % of the nodes never answer anything from their first task on (new), 2 % have a
 full pool of good scores and stop answering (once good), 2 % are honest and unlucky: a 0 is their
 first score. Every node is always free, and every job a node's own or a group of three.
@@ -29,7 +29,7 @@ from oracle.domain.scoring.reliability import (  # noqa: E402
 )
 from oracle.domain.scoring.rule_json import fraction  # noqa: E402
 from oracle.domain.scoring.score_window import append_score, mean_of  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.selection_weight import Weighting, stake_score, weight_of  # noqa: E402
 
 FLOORS = ("0", "0.003", "0.01", "0.03", "0.1")
@@ -71,10 +71,10 @@ class Network:
 
     def weigh(self, node: Node, time: int) -> int:
         """Return W; 0 where H excludes it."""
-        h = healed_reliability(node.base, node.since, time, SEED)
-        if h < SEED.exclude_enter:
+        h = healed_reliability(node.base, node.since, time, CRYNUX)
+        if h < CRYNUX.exclude_enter:
             return 0
-        qos = multiply(mean_of(node.pool, None, SEED), h)
+        qos = multiply(mean_of(node.pool, None, CRYNUX), h)
         return weight_of(UNIT, node.stake, qos, self.weighting)
 
     def draw(self, time: int, taken: list[Node]) -> Node:
@@ -91,9 +91,9 @@ class Network:
         """Return how long it takes a node to answer, and bring the end into H; None: never."""
         is_silent = not node.answers or self.random.random() < SILENT
         if is_silent or node.base != UNIT:
-            h = healed_reliability(node.base, node.since, time, SEED)
+            h = healed_reliability(node.base, node.since, time, CRYNUX)
             node.base = (
-                penalized_reliability(h, SEED) if is_silent else boosted_reliability(h, SEED)
+                penalized_reliability(h, CRYNUX) if is_silent else boosted_reliability(h, CRYNUX)
             )
             node.since = time
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
@@ -108,17 +108,17 @@ class Network:
         ranks = {id(node): rank for rank, (_, _, node) in enumerate(ranked, start=1)}
         for node in members if ranked else ():
             rank = ranks.get(id(node))
-            self.score(node, SEED.absent_score if rank is None else score_of(rank, SEED), time)
+            self.score(node, CRYNUX.absent_score if rank is None else score_of(rank, CRYNUX), time)
 
     def score(self, node: Node, score: int, time: int) -> None:
-        node.pool = append_score(node.pool, score, SEED)
+        node.pool = append_score(node.pool, score, CRYNUX)
         node.settled = self.settled(node)
-        if len(node.pool) == SEED.pool_size and is_below_line(sum(node.pool), SEED):
+        if len(node.pool) == CRYNUX.pool_size and is_below_line(sum(node.pool), CRYNUX):
             node.out_at = time / DAY
             self.nodes.remove(node)
 
     def settled(self, node: Node) -> int:
-        qos = mean_of(node.pool, None, SEED)
+        qos = mean_of(node.pool, None, CRYNUX)
         return weight_of(UNIT, node.stake, qos, self.weighting)
 
 
@@ -134,7 +134,7 @@ def network(nodes: int, floor: str) -> Network:
         score = stake_score(int(stake * UNIT), MAX_STAKE * UNIT)
         node = Node(kind, score, random.uniform(5, 20))
         if kind in ("honest", "once good"):
-            node.pool = bytes(random.choice((10, 5, 2)) for _ in range(SEED.pool_size))
+            node.pool = bytes(random.choice((10, 5, 2)) for _ in range(CRYNUX.pool_size))
         if kind == "unlucky":
             node.pool = bytes(1)
         node.settled = made.settled(node)
@@ -173,7 +173,7 @@ def played(asked: argparse.Namespace, floor: str) -> str:
             wasted = sum(node.drawn for node in new) / crowd.draws
         if job % jobs_a_day == 0 and all(node.out_at is not None for node in (*new, *good)):
             break
-    back = sum(len(node.pool) == SEED.pool_size for node in unlucky)
+    back = sum(len(node.pool) == CRYNUX.pool_size for node in unlucky)
     told = f"{floor:6}{_shown(new)}{wasted:8.2%}{_shown(good):>25}"
     return f"{told}{back:14} of {len(unlucky)}"
 

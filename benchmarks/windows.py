@@ -22,7 +22,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Log
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 NODES = 100
 LOGS_PER_BLOCK = 20
@@ -66,7 +66,7 @@ def events() -> Iterator[DomainEvent]:
 
 def windows(logs_each: int, *, journal: bool = False) -> Iterator[FoldedWindow]:
     """Fold the traffic, `logs_each` events to a window."""
-    fold, source = Fold(SEED), events()
+    fold, source = Fold(CRYNUX), events()
     while True:
         said = [next(source) for _ in range(logs_each)]
         numbers = range(said[0].at.block, said[-1].at.block + 1)

@@ -38,7 +38,7 @@ from oracle.indexer.commit import commit  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
-from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
 
@@ -134,7 +134,7 @@ def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
         with store.transaction() as uow:
             contracts = {"TaskNetwork": NETWORK}
             uow.identity.set(Identity(31337, history.genesis, contracts, None, 0))
-        empty, writer = size(), Folder(SEED, history.reader)
+        empty, writer = size(), Folder(CRYNUX, history.reader)
         began, worked, memory = time.perf_counter(), time.process_time(), resident_mb()
         for window in history.windows:
             with store.reading() as uow:

@@ -17,7 +17,7 @@ from devnet.commands.crynux_demo import play_crynux
 from devnet.commands.demo_verdict import print_verdict, why_it_stands_so
 from devnet.commands.relay_demo import play_relay
 from devnet.demo.cast import HOPELESS
-from devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
+from devnet.demo.demo_system import CRYNUX_SYSTEM, DEMO_SYSTEMS, DemoSystem
 from devnet.demo.ending import Summary
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, ShowOptions, show
@@ -62,7 +62,7 @@ def _demo(
     ] = _OURS,
     system: Annotated[
         str, typer.Option(metavar="NAME", help=f"Which system: {', '.join(DEMO_SYSTEMS)}.")
-    ] = SEED_SYSTEM.name,
+    ] = CRYNUX_SYSTEM.name,
     json_: JsonOption = False,
 ) -> None:
     """Show the whole product on a real local EVM chain, in about three minutes.
@@ -139,7 +139,7 @@ def _system(name: str, network: str) -> DemoSystem:
     """Return the system of that name; stand-ins of Crynux's know their own alone."""
     if name not in DEMO_SYSTEMS:
         raise InputError(f"--system {name}: there is {', '.join(DEMO_SYSTEMS)}")
-    if network != _OURS and name != SEED_SYSTEM.name:
+    if network != _OURS and name != CRYNUX_SYSTEM.name:
         raise InputError(f"--system: is of our own contracts, not of those of {network}")
     return DEMO_SYSTEMS[name]
 

@@ -17,7 +17,7 @@ _COMPARED = ("status", "excluded", "kickout_due", "long_term", "reliability", "q
 # The rules of the show, where they are not as shipped.
 CHANGES: Mapping[str, Mapping[str, str]] = {
     # Who is always the last of three has a mean of 2, of 10: not below the line as shipped.
-    "seed": {"kickout_below": "2.2"},
+    "crynux": {"kickout_below": "2.2"},
     # The weights were never published.
     "legacy": {
         "legacy.vram_weight": "0.25",
@@ -45,7 +45,7 @@ class NodeReading:
 
 def rules_of(profile: str) -> str:
     """Return the name of the rule set that a network's own time knew."""
-    return "seed" if profile == VSS else "legacy"
+    return "crynux" if profile == VSS else "legacy"
 
 
 def readings(network: CrynuxNetwork, lines: list[str], configuration: Path) -> list[NodeReading]:

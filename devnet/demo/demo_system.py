@@ -67,7 +67,7 @@ class DemoSystem:
     @property
     def settings(self) -> dict[str, dict[str, object]]:
         """Return what the daemon is told beside the shipped demo configuration."""
-        if self.name == SEED_SYSTEM.name:
+        if self.name == CRYNUX_SYSTEM.name:
             return {}
         rules: dict[str, object] = {"set": self.name, "change": self.changes}
         settings: dict[str, dict[str, object]] = {
@@ -98,7 +98,7 @@ def report_settings() -> ReportSettings:
         heartbeat_seconds=oracle.heartbeat_seconds,
         deviation=oracle.deviation,
         ttl_seconds=oracle.report_ttl_seconds,
-        kick_below=SEED_SYSTEM.kick_below,
+        kick_below=CRYNUX_SYSTEM.kick_below,
     )
 
 
@@ -113,7 +113,7 @@ def _with_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
 
 
 _PICTURES = GroupOrder(_IMAGE, _ETHER // 10)
-SEED_SYSTEM = DemoSystem("seed", {}, CAST, (_PICTURES,) * _GROUPS)
+CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_PICTURES,) * _GROUPS)
 # The page to the letter, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_PICTURES,) * _GROUPS)
 # The network of 2024: text goes to three of one card, pictures to any three.
@@ -135,4 +135,6 @@ LEGACY_SYSTEM = DemoSystem(
     has_probes=True,
     purse=20 * _ETHER,
 )
-DEMO_SYSTEMS = {system.name: system for system in (SEED_SYSTEM, CRYNUX_DOCS_SYSTEM, LEGACY_SYSTEM)}
+DEMO_SYSTEMS = {
+    system.name: system for system in (CRYNUX_SYSTEM, CRYNUX_DOCS_SYSTEM, LEGACY_SYSTEM)
+}

@@ -12,7 +12,7 @@ from devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
 from devnet.demo.cast import HOPELESS
 from devnet.demo.daemon_process import PROGRAM, Daemon, daemon, write_configuration
 from devnet.demo.demo_pages import DemoTold, demo_pages
-from devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
+from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.ending import (
     Summary,
     drawn_again,
@@ -53,7 +53,7 @@ class ShowOptions:
     when it is to end before its time.
     """
 
-    system: DemoSystem = SEED_SYSTEM
+    system: DemoSystem = CRYNUX_SYSTEM
     waves: int = 80
     may_end_early: bool = False
     block_seconds: float = 0.08

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from devnet.anvil import LocalChain
 from devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
-from devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
+from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from oracle.bindings.codec import call_input, creation_code
 from oracle.bindings.deployment import (
     DEFAULT_KICK_LIMITS,
@@ -93,7 +93,7 @@ class Roles:
 
 
 def set_stage(
-    chain: LocalChain, clock: Clock, roles: Roles, system: DemoSystem = SEED_SYSTEM
+    chain: LocalChain, clock: Clock, roles: Roles, system: DemoSystem = CRYNUX_SYSTEM
 ) -> Stage:
     """Deploy both contracts, let the cast join, and give ether to who sends."""
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]

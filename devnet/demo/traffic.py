@@ -17,7 +17,7 @@ from eth_utils.crypto import keccak
 
 from devnet.demo.cast import BLOCK_SECONDS, GROUP_SIZE, TASK_TIMEOUT, DemoNode
 from devnet.demo.contested_groups import DemoTask, Group, OpenContests
-from devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
+from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.stage import MODEL, VERSION, Stage
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
@@ -31,7 +31,7 @@ SALT = bytes(31) + b"\x01"
 class Traffic:
     """Plays wave after wave; the same seed orders the same tasks and plays the same answers."""
 
-    def __init__(self, stage: Stage, seed: int, system: DemoSystem = SEED_SYSTEM) -> None:
+    def __init__(self, stage: Stage, seed: int, system: DemoSystem = CRYNUX_SYSTEM) -> None:
         self._stage = stage
         self._system = system
         # Not for secrets: the nodes have to behave the same way every time.

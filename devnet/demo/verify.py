@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from devnet.anvil import LocalChain
-from devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
+from devnet.demo.demo_system import CRYNUX_SYSTEM, DEMO_SYSTEMS, DemoSystem
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
 from oracle.chain.profiles.event_reader import EventReader
@@ -72,7 +72,7 @@ class ScoreVerification:
 
 
 def verify(
-    url: str, network: Address, oracle: Address, system: DemoSystem = SEED_SYSTEM
+    url: str, network: Address, oracle: Address, system: DemoSystem = CRYNUX_SYSTEM
 ) -> ScoreVerification:
     """Compare `scoreOf` of every node that ever joined with a replay of the network's logs.
 
@@ -98,7 +98,7 @@ def verify(
 
 
 def verdict_of(
-    url: str, network: Address, oracle: Address, system: DemoSystem = SEED_SYSTEM
+    url: str, network: Address, oracle: Address, system: DemoSystem = CRYNUX_SYSTEM
 ) -> ScoreVerification:
     """Run `verify` in a process of its own.
 

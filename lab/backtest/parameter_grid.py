@@ -11,7 +11,7 @@ _KEYS = {"rules", "set"}
 
 
 def read_grid(text: str, basis: Callable[[str], SystemBase], *, is_toml: bool) -> Grid:
-    """Read `{"rules": "seed", "set": {"penalty": ["0.3", "0.5"], "tau_seconds": [900, 1800]}}`.
+    """Read `{"rules": "crynux", "set": {"penalty": ["0.3", "0.5"], "tau_seconds": [900, 1800]}}`.
 
     `rules` may be a list of several. `basis` returns the system of a name.
 

@@ -12,7 +12,7 @@ from oracle.systems.registry import policy_named, rule_set, rule_sets, systems
 from oracle.systems.rule_overrides import apply_changes, changeable_rules
 
 # What supplies the nodes' state under a system that has no rules of its own.
-_STATE = "seed"
+_STATE = "crynux"
 _LEGACY = "legacy"
 _BY_POLICY = "@"
 _CHANGED = "*"
@@ -106,7 +106,7 @@ class SystemBase:
         """Return the system of a rule set that somebody wrote as JSON.
 
         It is called as it says, or by the name of its file where a published set is called so.
-        It is picked by the policy of the system of its name, if there is one; else as `seed`
+        It is picked by the policy of the system of its name, if there is one; else as `crynux`
         picks, or as `legacy` does where it has the legacy numbers.
 
         Raises:

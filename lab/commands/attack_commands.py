@@ -33,7 +33,7 @@ from oracle.cli.options import JsonOption, print_json
 from oracle.errors import InputError
 
 _EXAMPLE = (
-    "Example: qos-oracle attack --rules seed --html attack.html    "
+    "Example: qos-oracle attack --rules crynux --html attack.html    "
     "Another: qos-oracle attack --rules relay --strategy silent --network tolls=false --json"
 )
 

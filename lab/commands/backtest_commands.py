@@ -50,8 +50,8 @@ from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
 
 _EXAMPLE = (
-    "Example: qos-oracle backtest --rules seed --rules relay --html backtest.html    "
-    'Another: qos-oracle backtest --rules seed --rules "seed weight_floor=0.03" --json'
+    "Example: qos-oracle backtest --rules crynux --rules relay --html backtest.html    "
+    'Another: qos-oracle backtest --rules crynux --rules "crynux weight_floor=0.03" --json'
 )
 # Moments at which the page's lines have a point.
 _INSTANTS = 97

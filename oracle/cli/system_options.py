@@ -26,7 +26,7 @@ from oracle.queries.selection.network_snapshot import (
     snapshot_of_store,
 )
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import SelectionPolicy
 from oracle.systems.policy_overrides import parameters_of, split_changes, with_parameters
@@ -72,7 +72,7 @@ PolicyOption = Annotated[
         metavar="NAME",
         help=f"Pick by this policy, and its own rules if it has some: {', '.join(policies())}; "
         "default: what the daemon draws by, if that has no rules of its own, else that of the "
-        "configured rule set; seed for a file.",
+        "configured rule set; crynux for a file.",
     ),
 ]
 
@@ -116,7 +116,7 @@ def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
         return
     with lines_of(events) as lines:
         told = parse_events(lines)
-    yield InputSource(SEED, lambda asked: snapshot_of_events(told, asked))
+    yield InputSource(CRYNUX, lambda asked: snapshot_of_events(told, asked))
 
 
 def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) -> SystemChoice:

@@ -84,7 +84,7 @@ class AsOf(ApiModel):
         "no copy.",
         examples=[None],
     )
-    rules: str = Field(description="What folded it: rule set and version.", examples=["seed 2"])
+    rules: str = Field(description="What folded it: rule set and version.", examples=["crynux 2"])
     epoch: int = Field(
         description="Counts the moves of the index, back and forth, and halts, begun and over."
     )

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_policy import CRYNUX_DOCS_POLICY, RELAY_POLICY, SEED_POLICY
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY, SEED
+from oracle.systems.crynux.crynux_policy import CRYNUX_DOCS_POLICY, CRYNUX_POLICY, RELAY_POLICY
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.legacy_rule_sets import BASE as LEGACY
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
@@ -43,17 +43,17 @@ class System:
 
 # By name, the JSON object of each rule set; it may lack what a source never published.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    **{rules.name: json.loads(rules.to_json()) for rules in (SEED, RELAY, CRYNUX_DOCS)},
+    **{rules.name: json.loads(rules.to_json()) for rules in (CRYNUX, RELAY, CRYNUX_DOCS)},
     LEGACY["name"]: LEGACY,
 })  # fmt: skip
 
 _SYSTEMS: tuple[System, ...] = (
     System(
-        name="seed",
-        version=SEED.version,
+        name="crynux",
+        version=CRYNUX.version,
         source="Crynux documents, 2026",
         summary="today's documents, made fit for their purpose; by stake, QoS and models",
-        policy=SEED_POLICY,
+        policy=CRYNUX_POLICY,
         has_rules=True,
     ),
     System(

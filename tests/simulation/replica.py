@@ -18,7 +18,7 @@ from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.call_replacement import cancel
@@ -100,7 +100,7 @@ class Replica:
         quorum = QuorumContext(tx, SETTINGS)
         contexts = ReporterContexts(
             ReportingContext(quorum, ZERO_HASH),
-            KickoutContext(quorum, SEED, Path("/nowhere")),
+            KickoutContext(quorum, CRYNUX, Path("/nowhere")),
         )
         contexts.register()
         return quorum

@@ -17,7 +17,7 @@ from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from oracle.store.database import Store
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History
 from tests.support.scripted_reader import Unread
 
@@ -32,7 +32,7 @@ def a_block(number: int, time: int) -> BlockRef:
 class IndexedHistory:
     """Writes a history down as the daemon would, as far as `index` is told to."""
 
-    def __init__(self, store: Store, rules: Rules = SEED) -> None:
+    def __init__(self, store: Store, rules: Rules = CRYNUX) -> None:
         self.store = store
         self.rules = rules
         self.fold = Fold(rules)

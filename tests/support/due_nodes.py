@@ -15,11 +15,11 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Membership, new_node
 from oracle.kickouts.kickout_eligibility import KickoutRules, evidence_at
 from oracle.store.database import Store
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.rounds import accepted, address, round_of
 
 POOL = 4
-RULES = replace(SEED, name="due", pool_size=POOL, kick_creator_share=UNIT)
+RULES = replace(CRYNUX, name="due", pool_size=POOL, kick_creator_share=UNIT)
 SETTINGS = ReportSettings()
 KICKOUT_RULES = KickoutRules(RULES, SETTINGS)
 OPENED = Position(10, 0, 0)

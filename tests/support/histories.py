@@ -18,7 +18,7 @@ from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 GENESIS_TIME = 1000
 
@@ -221,7 +221,7 @@ class History:
             self.aborts(key)
 
 
-def folded(history: History | list[DomainEvent], rules: Rules = SEED) -> tuple[Fold, Changes]:
+def folded(history: History | list[DomainEvent], rules: Rules = CRYNUX) -> tuple[Fold, Changes]:
     """Fold a history from nothing; the fold, and all that it wants written down."""
     events = history.events if isinstance(history, History) else history
     fold = Fold(rules)
@@ -229,10 +229,10 @@ def folded(history: History | list[DomainEvent], rules: Rules = SEED) -> tuple[F
     return fold, fold.drain()
 
 
-def node_after(history: History, name: str, rules: Rules = SEED) -> Node:
+def node_after(history: History, name: str, rules: Rules = CRYNUX) -> Node:
     fold, _ = folded(history, rules)
     return fold.ledger.nodes[node(name)]
 
 
 def rules_with(**changes: Any) -> Rules:
-    return replace(SEED, **changes)
+    return replace(CRYNUX, **changes)

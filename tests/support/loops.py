@@ -9,7 +9,7 @@ from lab.closed_loop.economics import Economics
 from lab.closed_loop.loop_plan import LoopPlan
 
 
-def column(text: str = "seed") -> SystemColumn:
+def column(text: str = "crynux") -> SystemColumn:
     """A system as `--rules` has it: a name, and changes behind it."""
     name, *changes = text.split()
     basis = SystemBase.named(name).changed_by(changes)

@@ -33,7 +33,7 @@ from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.store.outbox.records import Account, Intent, Stamp
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmer import confirm
@@ -50,7 +50,7 @@ ETHER = 10**18
 CHAIN_ID = 31337
 # A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
 # One creator orders all tasks.
-RULES = replace(SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT)
+RULES = replace(CRYNUX, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT)
 # Every report has something to send: no word may be older than a period.
 SETTINGS = ReportSettings(heartbeat_seconds=60, ttl_seconds=600, kick_below=4000)
 LIMITS = replace(

@@ -1,4 +1,4 @@
-"""The rule set `seed` once more, as plainly as it can be said; it knows nothing of `oracle`.
+"""The rule set `crynux` once more, as plainly as it can be said; it knows nothing of `oracle`.
 
 It takes the objects of a JSON-lines file, sorted by position, and returns what `replay` prints;
 anomalies as positions only. Commit/disclose events are not in it.

@@ -24,7 +24,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.queries.export_models import FixtureAnswer
 from oracle.queries.replay import replay as replayed
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.registry import rule_set, rule_sets
 from oracle.systems.rule_overrides import apply_changes
 
@@ -49,7 +49,7 @@ def replay(
     *,
     rules: Annotated[
         str, typer.Option("--rules", metavar="NAME|FILE", help="The rule set, or a file with one.")
-    ] = SEED.name,
+    ] = CRYNUX.name,
     changes: SetOption = None,
     close: Annotated[
         Close | None, typer.Option(help="When groups are scored, where not as the rules say.")

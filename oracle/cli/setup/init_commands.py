@@ -95,7 +95,7 @@ publish = false
 
 [rules]
 # `qos-oracle rules list` tells what each set is.
-set = "seed"
+set = "crynux"
 """
 
 

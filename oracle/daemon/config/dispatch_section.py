@@ -16,14 +16,14 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ModelSpread
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.registry import policy_named
 from oracle.systems.rule_overrides import changes_of
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
 # The policies that weigh by stake and QoS, with a floor under it.
-_FLOORED = frozenset({"seed", "relay", "crynux-docs"})
+_FLOORED = frozenset({"crynux", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
@@ -32,11 +32,11 @@ class DispatchSection(Section):
     enabled: bool = False
     # Nodes are drawn from the end of this block on; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
-    # How nodes are weighed: `seed`, `relay`, `crynux-docs`, or by Pocket's tickets: `article`,
+    # How nodes are weighed: `crynux`, `relay`, `crynux-docs`, or by Pocket's tickets: `article`,
     # `portal_api_head`; `legacy` or `legacy-equal` start groups of three.
     policy: Literal[
-        "seed", "relay", "crynux-docs", "article", "portal_api_head", "legacy", "legacy-equal"
-    ] = "seed"
+        "crynux", "relay", "crynux-docs", "article", "portal_api_head", "legacy", "legacy-equal"
+    ] = "crynux"
     # Numbers of the policy that differ from its own, by their names: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
@@ -109,7 +109,7 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
         return None
     policy = policy_named(told.policy, told.change)
     crynux = policy if isinstance(policy, CrynuxPolicy) else None
-    own = SEED_WEIGHTING if crynux is None else crynux.weighting
+    own = CRYNUX_WEIGHTING if crynux is None else crynux.weighting
     return DispatchSettings(
         start_block=told.start_block,
         rules=rules,

@@ -57,9 +57,9 @@ from oracle.telemetry.safe_text import hide
 
 
 class RulesSection(Section):
-    # `seed`, `relay`, `crynux-docs`, or `legacy`, which needs numbers of your own. Part of the
+    # `crynux`, `relay`, `crynux-docs`, or `legacy`, which needs numbers of your own. Part of the
     # rules hash.
-    set: str = "seed"
+    set: str = "crynux"
     # When a group is scored, where it differs from the set: `validated` or `terminal`. Part
     # of the rules hash.
     close: Literal["validated", "terminal"] | None = None

@@ -1,6 +1,6 @@
 """Every number of the scoring rules, as one value with a name and a version.
 
-The rule sets that there are stand in `systems`; the defaults here are those of `seed`, version 2.
+The rule sets are declared in `systems`; the defaults here are those of `crynux`, version 2.
 See docs/reference/scoring-rules.md.
 """
 
@@ -93,7 +93,7 @@ class Rules:
         bounds=one_of("last", "as_reported"),
         idle=f"{_NO_GROUP}; an error report takes its node's place in a round",
     )
-    # `right`: `seed` from version 3 on (docs/reference/scoring-rules.md#verdicts).
+    # `right`: `crynux` from version 3 on (docs/reference/scoring-rules.md#verdicts).
     ranked_answers: str = rule(
         "all",
         "answers that rank: all (relay), or right: as its verdict says",

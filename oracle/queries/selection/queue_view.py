@@ -34,7 +34,7 @@ from oracle.systems.crynux.requirements import (
     requirement_of,
     unavailability_reason,
 )
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.legacy.grading import is_gpt
 from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
@@ -204,7 +204,7 @@ def _offer(
     elif isinstance(policy, LegacyPolicy):
         check = _TrioFit(node, network, {})
     else:
-        weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else SEED_WEIGHTING
+        weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
         check = _CrynuxFit.of(node, network, weighting)
     fits = [(entry, _fit(entry, address, snapshot.drawn, check)) for entry in line]
     heads = _heads(fits, policy)

@@ -12,7 +12,7 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.crynux.requirements import (
     Out,
     Requirement,
@@ -21,9 +21,9 @@ from oracle.systems.crynux.requirements import (
     unavailability_reason,
 )
 from oracle.systems.crynux.selection_weight import (
+    CRYNUX_WEIGHTING,
     DOCS_WEIGHTING,
     RELAY_WEIGHTING,
-    SEED_WEIGHTING,
     Weighting,
     largest_stake,
     locality_boost,
@@ -161,6 +161,6 @@ def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict
 # The page (docs/reference/sources.md#crynux-dispatching) with a floor under the weight, the letter
 # of the page, and the production relay of 2026-08
 # (docs/explanation/crynux.md#the-relays-selection).
-SEED_POLICY = CrynuxPolicy("seed", SEED.version, SEED_WEIGHTING)
+CRYNUX_POLICY = CrynuxPolicy("crynux", CRYNUX.version, CRYNUX_WEIGHTING)
 CRYNUX_DOCS_POLICY = CrynuxPolicy("crynux-docs", CRYNUX_DOCS.version, DOCS_WEIGHTING)
 RELAY_POLICY = CrynuxPolicy("relay", 2, RELAY_WEIGHTING)

@@ -5,10 +5,10 @@ from oracle.domain.scoring.rules import Rules
 
 # As the page says (docs/reference/sources.md#crynux-qos), but where its letter defeats its purpose
 # (decisions 0173, 0174) and where a wrong answer would rank: else the defaults of `Rules`.
-SEED = Rules(name="seed", version=3, ranked_answers="right")
+CRYNUX = Rules(name="crynux", version=3, ranked_answers="right")
 
 # The letter of the page, with what it lets nodes and creators do
-# (docs/reference/scoring-rules.md#seed-against-its-letter).
+# (docs/reference/scoring-rules.md#crynux-against-its-letter).
 CRYNUX_DOCS = Rules(
     name="crynux-docs",
     version=1,

@@ -52,7 +52,7 @@ class Weighting:
 
 
 # As the page says, and a floor (docs/reference/sources.md#crynux-dispatching).
-SEED_WEIGHTING = Weighting()
+CRYNUX_WEIGHTING = Weighting()
 # As the page says, without one.
 DOCS_WEIGHTING = Weighting(weight_floor=0)
 # The base model must be on disk, whatever comes; that adds nothing to the weight

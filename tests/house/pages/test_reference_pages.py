@@ -14,7 +14,7 @@ from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS
 from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.rules import Rules
 from oracle.store.outbox.records import IntentState, NonceState
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.txmgr.client.send_raw import SendOutcome
 from reference import event_tables
 
@@ -61,7 +61,7 @@ def test_every_answer_to_a_send_has_its_row():
 def test_what_the_relay_changes_is_all_that_the_page_says():
     listed = section("reference/scoring-rules.md", "Relay")
     named = set(re.findall(r"`(\w+)`", listed)) & {field.name for field in fields(Rules)}
-    changed = {f.name for f in fields(Rules) if getattr(SEED, f.name) != getattr(RELAY, f.name)}
+    changed = {f.name for f in fields(Rules) if getattr(CRYNUX, f.name) != getattr(RELAY, f.name)}
     # At which times a relay was started again is a chain's own affair.
     assert named - {"restarts"} == changed - OF_ITS_OWN
 

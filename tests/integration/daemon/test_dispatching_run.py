@@ -71,7 +71,7 @@ def turned(network: Network, path: Path, *flags: str) -> None:
     assert run(["run", "--once", *flags, "--config", str(path)]) == 0
 
 
-@pytest.mark.parametrize("policy", ["seed", "article", "portal_api_head"])
+@pytest.mark.parametrize("policy", ["crynux", "article", "portal_api_head"])
 def test_a_task_is_drawn_for_started_and_verified(
     network: Network,
     settings: Settings,

@@ -44,7 +44,7 @@ def test_before_the_end_every_node_is_as_its_chain_says(monkeypatch, capsys):
 
 def test_a_system_that_the_network_does_not_play_is_wrong_input(capsys):
     assert run(["demo", "--system", "elsewhere"]) == 2
-    assert "--system elsewhere: there is seed, crynux-docs, legacy" in capsys.readouterr().err
+    assert "--system elsewhere: there is crynux, crynux-docs, legacy" in capsys.readouterr().err
     assert run(["demo", "--network", "crynux-vss", "--system", "legacy"]) == 2
     assert "not of those of crynux-vss" in capsys.readouterr().err
 

@@ -23,7 +23,7 @@ LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
 SHORT = 2
 
 
-def played(monkeypatch, capsys, system="seed", **how):
+def played(monkeypatch, capsys, system="crynux", **how):
     """The exit code, and the summary that was printed."""
     monkeypatch.setattr(demo_commands, "ShowOptions", partial(ShowOptions, **how))
     code = run(["demo", "--json", "--system", system])

@@ -22,7 +22,7 @@ from oracle.indexer.loop import IngestState, index_next
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 FOLDER = Path(__file__).resolve().parent / "crynux-vss"
 # Blocks under the head that are final where the head is followed.
@@ -102,7 +102,7 @@ def following(
 def daemon(
     url: str, provider: Provider, reader: EventReader, start_block: int = 0, endpoints: int = 1
 ) -> Iterator[Follower]:
-    """The indexing half of a daemon, by the rules of `seed`, on whatever an endpoint shows.
+    """The indexing half of a daemon, by the rules of `crynux`, on whatever an endpoint shows.
 
     So many `endpoints` show it: a fork is believed at once where two tell of it.
     """
@@ -126,6 +126,6 @@ def behind(
         with store.transaction() as uow:
             uow.identity.set(known)
         try:
-            yield Follower(store, source, provider, Folder(SEED, reader), IngestState())
+            yield Follower(store, source, provider, Folder(CRYNUX, reader), IngestState())
         finally:
             source.close()

@@ -14,7 +14,7 @@ from oracle.domain.state.node import Membership, Node, Pending
 from oracle.domain.state.task import Ending, Task
 from oracle.indexer.stored_events import export
 from oracle.queries.replay import replay
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.integration.traces import truth
 from tests.integration.traces.following import FOLDER, Follower, following, vss_reader
 from tests.integration.traces.recorded_events import recorded_events
@@ -77,7 +77,7 @@ def shown(follower: Follower) -> dict[str, list[dict[str, Any]]]:
     """What `replay` prints of what `export` wrote."""
     with follower.store.reading() as uow:
         lines = list(export(uow, follower.folder.reader, BlockRange(0, HEAD)))
-    printed: dict[str, list[dict[str, Any]]] = json.loads(replay(lines, SEED, None, None))
+    printed: dict[str, list[dict[str, Any]]] = json.loads(replay(lines, CRYNUX, None, None))
     return printed
 
 
@@ -177,7 +177,7 @@ def test_after_every_block_every_node_stands_as_it_stood(followed: Follower):
         said = followed.folder.reader.read(
             list(uow.logs.between(0, HEAD)), list(uow.calls.between(0, HEAD))
         )
-    fold, events = Fold(SEED), iter(said.events)
+    fold, events = Fold(CRYNUX), iter(said.events)
     following_one = next(events, None)
 
     for number in range(HEAD + 1):

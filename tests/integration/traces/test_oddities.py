@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.domain.scoring.node_scores import status_of
 from oracle.domain.state.node import Membership, Node, Pending
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.integration.traces.following import addresses, vss_reader
 from tests.unit.chain.profiles.written import BLOCK_HASH, TX_HASH
 
@@ -62,7 +62,7 @@ class Story:
     def folded(self) -> tuple[Node, list[str]]:
         """The node, and the rules that were broken."""
         events: list[DomainEvent] = vss_reader().read(self.logs, self.calls).events
-        fold = Fold(SEED)
+        fold = Fold(CRYNUX)
         fold.many(events)
         return fold.ledger.nodes[NODE], [a.rule for a in fold.drain().anomalies]
 

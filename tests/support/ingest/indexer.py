@@ -20,7 +20,7 @@ from oracle.rpc.endpoints.range_sizer import RangeSizer
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.chain.network_logs import NETWORK, ORACLE
 
 CHAIN_ID = 31337
@@ -49,7 +49,7 @@ def plan_of(reader: EventReader) -> SegmentPlan:
 
 @dataclass
 class Indexer:
-    """Follows the chain behind `urls` into the database at `url`, by the rules of `seed`.
+    """Follows the chain behind `urls` into the database at `url`, by the rules of `crynux`.
 
     Everything in memory goes with `restart`; the database stays. `clock` counts seconds for
     whoever rests, waits or looks again. Without `reports` none are cut, and only what is not final
@@ -81,14 +81,14 @@ class Indexer:
 
     def _open(self) -> None:
         reader = EventReader.open("reference", CONTRACTS, ORACLE)
-        cutter = ReportCutter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW)
+        cutter = ReportCutter(CRYNUX, SETTINGS, anchor_window=ANCHOR_WINDOW)
         self.store = Store.open(self.url, create=True)
         endpoints = EndpointPool.open(self.urls, CHAIN_ID, self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
         if self.workers:
             self.pool = ProcessPool(plan_of(reader), self.urls, self.workers)
             self.source.prepare_on(self.pool, least_blocks=1)
-        self.folder = Folder(SEED, reader, [cutter] if self.reports else [])
+        self.folder = Folder(CRYNUX, reader, [cutter] if self.reports else [])
         self.ingest = IngestState(clock=self.clock)
 
     def step(self, store: Store | None = None) -> Done | None:

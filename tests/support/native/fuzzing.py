@@ -1,4 +1,4 @@
-"""The native code on inputs by chance, beside the Python code: python -m … SEED ROUNDS.
+"""The native code on inputs by chance, beside the Python code: python -m … CRYNUX ROUNDS.
 
 Run by a Python under a sanitizer, which ends it at the first byte read or written out of place.
 """
@@ -15,8 +15,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
-from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.weighted_draw import draw_places
 from tests.support.native.inputs import NOW, a_block, a_candidate, spoil
 
@@ -40,7 +40,7 @@ def candidates(chance: Random) -> None:
     said = []
     for code in (native, None):
         candidate_columns.native = code  # type: ignore[attr-defined]
-        columns = CandidateColumns(SEED, SEED_WEIGHTING, rows)
+        columns = CandidateColumns(CRYNUX, CRYNUX_WEIGHTING, rows)
         columns.settle(NOW, largest)
         said.append(([*columns.weights], columns.offered))
     assert said[0] == said[1]

@@ -14,8 +14,8 @@ from typing_extensions import override
 from oracle.domain import native as module
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
-from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from tests.support.native.inputs import a_block, a_candidate
 
 assert module.native is not None, "no native code is installed"
@@ -88,7 +88,7 @@ def times_at_the_ends_of_64_bits() -> None:
         said = []
         for code in (native, None):
             candidate_columns.native = code  # type: ignore[attr-defined]
-            columns = CandidateColumns(SEED, SEED_WEIGHTING, rows)
+            columns = CandidateColumns(CRYNUX, CRYNUX_WEIGHTING, rows)
             columns.bases = array("Q", [10**17] * len(rows))
             columns.barred = array("Q", [0] * len(rows))
             columns.sinces = array("q", ends)

@@ -13,7 +13,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Task
 from oracle.queries.event_history import History as Kept, kept
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import History, node
 
@@ -61,7 +61,7 @@ class Bench:
     def measure(
         self,
         history: History,
-        rules: Rules = SEED,
+        rules: Rules = CRYNUX,
         policy: ByName | None = None,
         asked: MeasurementPlan | None = None,
         blocks: tuple[int, int | None] = (0, None),

@@ -35,7 +35,7 @@ from oracle.store.database import Store
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.crynux_policy import ModelSpread
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.confirmer import confirm
@@ -66,8 +66,8 @@ def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
     plain = DispatchSettings(
         start_block=start_block,
         rules=RULES,
-        policy="seed",
-        weighting=SEED_WEIGHTING,
+        policy="crynux",
+        weighting=CRYNUX_WEIGHTING,
         pricing=PRICING,
         alpha=Fraction(100),
         max_in_flight=200,

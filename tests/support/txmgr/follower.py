@@ -12,12 +12,12 @@ from oracle.indexer.loop import Done, IngestState, index_next
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
 
 # Pools fill and kickouts fall due within a short history, in which one creator orders all.
 RULES = replace(
-    SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT
+    CRYNUX, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT
 )  # fmt: skip
 SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
 ANCHOR_WINDOW = 24

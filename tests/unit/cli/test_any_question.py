@@ -46,7 +46,7 @@ json_values = st.recursive(
 )
 
 
-@pytest.fixture(scope="module", params=["seed", "2024", "feed"])
+@pytest.fixture(scope="module", params=["crynux", "2024", "feed"])
 def client(request, tmp_path_factory) -> Iterator[TestClient]:
     """Reads only: every example asks the same one."""
     path = tmp_path_factory.mktemp("any") / "oracle.sqlite"
@@ -54,7 +54,7 @@ def client(request, tmp_path_factory) -> Iterator[TestClient]:
         if request.param == "2024":
             yield IndexedHistory(store, RULES).whole(of_2024()).client()
             return
-        history = a_network() if request.param == "seed" else of_a_feed()
+        history = a_network() if request.param == "crynux" else of_a_feed()
         indexed = IndexedHistory(store).whole(history)
         with store.transaction() as uow:
             uow.rounds.write(a_contract().drain())

@@ -75,7 +75,7 @@ def test_settings_that_do_not_go_together(capsys, sound, tmp_path):
 def test_an_unknown_rule_set_names_those_there_are(capsys, sound, tmp_path):
     sound["rules"] = {"set": "sead"}
     path = write(sound, tmp_path / "config.toml")
-    assert "seed" in refused(capsys, "nodes", "--config", path)
+    assert "crynux" in refused(capsys, "nodes", "--config", path)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
     assert f"takes\n  {task('SD 16 40')}\n      SD/16GB: with 2 of 2, any card" in text
 
 
-@pytest.mark.parametrize("policy", ["seed", "legacy", "pocket"])
+@pytest.mark.parametrize("policy", ["crynux", "legacy", "pocket"])
 def test_incomplete_group_is_offered_to_nobody(capsys, tmp_path, policy):
     """The daemon's line is empty: a group of three of which one task was created cannot start."""
     history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)

@@ -114,7 +114,7 @@ def next_draws(
     return turn.plan.active, {drawing.task for drawing in turn.drawn}
 
 
-@pytest.mark.parametrize("name", ["seed", "legacy", "article", "portal_api_head"])
+@pytest.mark.parametrize("name", ["crynux", "legacy", "article", "portal_api_head"])
 @examples(60)
 @given(st.data())
 def test_offer_is_what_the_planner_draws_for_the_freed_node(name: str, data: st.DataObject):

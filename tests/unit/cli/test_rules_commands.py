@@ -44,7 +44,11 @@ LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [("seed", ()), ("relay", ("--set=tau_seconds=900", "--set=restarts=7,9")), ("legacy", LEGACY)],
+    [
+        ("crynux", ()),
+        ("relay", ("--set=tau_seconds=900", "--set=restarts=7,9")),
+        ("legacy", LEGACY),
+    ],
 )
 def test_what_is_shown_as_json_is_a_file_that_scores_the_same(capsys, tmp_path, name, changes):
     file = tmp_path / "mine.json"
@@ -60,8 +64,8 @@ def test_what_is_shown_as_json_is_a_file_that_scores_the_same(capsys, tmp_path, 
     assert as_file == printed(capsys, *replay, name, *changes)
 
     backtest = ("backtest", "--events", str(events), "--rules", str(file))
-    compared = told(capsys, *backtest, "--rules", "seed")
-    assert [one["name"] for one in compared["systems"]] == ["mine.json", "seed"]
+    compared = told(capsys, *backtest, "--rules", "crynux")
+    assert [one["name"] for one in compared["systems"]] == ["mine.json", "crynux"]
 
 
 def test_a_change_shows_beside_what_was_published(capsys):
@@ -101,11 +105,11 @@ def test_what_does_nothing_under_legacy_is_not_shown_as_a_rule_of_it(capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("dice",), "no rule set 'dice' (there is seed, relay, crynux-docs, legacy)"),
-        (("seed", "--set", "speed=1"), "speed: no such rule"),
-        (("seed", "--set", "penalty=2"), "penalty: must be above 0, at most 1"),
+        (("dice",), "no rule set 'dice' (there is crynux, relay, crynux-docs, legacy)"),
+        (("crynux", "--set", "speed=1"), "speed: no such rule"),
+        (("crynux", "--set", "penalty=2"), "penalty: must be above 0, at most 1"),
         (("legacy", *LEGACY, "--set", "pool_size=9"), "legacy.window_seconds says which"),
-        (("seed", "--set", "penalty"), "--set penalty: must be KEY=VALUE"),
+        (("crynux", "--set", "penalty"), "--set penalty: must be KEY=VALUE"),
         (("legacy", "--set", "legacy.vram_weight=0.3"), "legacy.timeout_weight, "),
     ],
 )

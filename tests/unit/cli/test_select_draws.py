@@ -18,7 +18,7 @@ from tests.unit.systems.crynux.test_draw_vectors import node_of
 HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
 # All that was lost has healed (docs/reference/scoring-rules.md#numbers).
 LONG_AFTER = 1 << 21
-# The others ask for a score or an H that no short history of `seed` brings about.
+# The others ask for a score or an H that no short history of `crynux` brings about.
 BY_EVENTS = ("all weights zero*", "one candidate*", "equal weights*")
 
 

@@ -15,13 +15,13 @@ from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import figures_at
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node_after
 
 
 def row(name: str, *, is_excluded: bool = False) -> SnapshotRow:
     node = Address("0x" + f"{len(name):040x}")
-    idle = figures_at(node_after(History().joins("A"), "A"), 0, SEED)
+    idle = figures_at(node_after(History().joins("A"), "A"), 0, CRYNUX)
     figures = replace(idle, status="busy", is_excluded=is_excluded)
     return SnapshotRow(name, node, "plays fair", 12, figures, "0.5")
 

@@ -14,7 +14,7 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux import candidate_pool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Out, Requirement, misfit_reason
-from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
 from tests.support.txmgr.dispatch_office import settings
@@ -59,7 +59,7 @@ def at(number: int, time: int = NOW) -> BlockRef:
     after=networks(),
     task=requests(),
     seconds=st.integers(0, 2000),
-    weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
+    weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
 def test_a_task_is_armed_where_the_plain_policy_has_a_candidate(
     before: list[Node], after: list[Node], task: Task, seconds: int, weighting: Weighting

@@ -19,7 +19,7 @@ from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
 from tests.support.txmgr.dispatch_office import settings
@@ -99,7 +99,7 @@ TURNS = st.tuples(
     seed=st.integers(0, 2**16),
     turns=st.lists(TURNS, min_size=3, max_size=10),
     rules=st.sampled_from(RULES),
-    weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
+    weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
 @pytest.mark.slow
 def test_the_draws_of_a_chain_are_those_of_the_obvious_way(

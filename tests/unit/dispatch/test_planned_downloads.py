@@ -11,7 +11,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Hash
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, task
 from tests.support.txmgr.dispatch_office import settings
 from tests.unit.dispatch.test_drawing import Seen
@@ -26,8 +26,8 @@ class Ledger:
     def __init__(self, store: Store, spread: ModelSpread = SPREAD) -> None:
         self.store = store
         self.history = History().joins("A", "B", "C", "D", stake=1)
-        self.drawer = BlockDrawer(settings(rules=SEED, spread=spread))
-        self._fold = Fold(SEED)
+        self.drawer = BlockDrawer(settings(rules=CRYNUX, spread=spread))
+        self._fold = Fold(CRYNUX)
         self._folded = 0
 
     def end_block(self, *started: str) -> None:
@@ -38,7 +38,7 @@ class Ledger:
         fold.many(history.events[self._folded :])
         self._folded = len(history.events)
         with self.store.transaction() as uow:
-            uow.changes(fold.drain(), uow.rule_sets.number_of(SEED))
+            uow.changes(fold.drain(), uow.rule_sets.number_of(CRYNUX))
             before = uow.cursor.get()
             uow.cursor.move_to(block, block, 0 if before is None else before.epoch)
             # Something waits, so that the drawer looks at the nodes.

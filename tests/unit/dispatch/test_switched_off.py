@@ -11,7 +11,7 @@ from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.waiting import is_waiting
 from tests.support.histories import History, node, task
@@ -28,7 +28,7 @@ class Network:
     """A history that is folded as it grows, as the drawer sees it."""
 
     history: History = field(default_factory=History)
-    fold: Fold = field(default_factory=lambda: Fold(SEED))
+    fold: Fold = field(default_factory=lambda: Fold(CRYNUX))
     folded: int = 0
 
     def catch_up(self) -> None:
@@ -60,7 +60,7 @@ class Play:
 
     def __init__(self) -> None:
         self.network = Network()
-        self.drawer = BlockDrawer(settings(self.network.history.block, rules=SEED))
+        self.drawer = BlockDrawer(settings(self.network.history.block, rules=CRYNUX))
         self.draws: list[str] = []
         self.runs: dict[str, str] = {}
         self.network.history.joins(*ALIVE, OFF, stake=1)
@@ -133,13 +133,13 @@ def named(key: str) -> str:
 def test_a_node_that_was_switched_off_without_a_word_is_drawn_until_it_is_due_for_a_kickout():
     play = Play()
     waves = 0
-    while waves < 60 and not is_kickout_due(play.network.node(OFF), SEED):
+    while waves < 60 and not is_kickout_due(play.network.node(OFF), CRYNUX):
         waves += 1
         play.wave(waves)
         play.network.catch_up()
 
     off = play.network.node(OFF)
-    assert is_kickout_due(off, SEED)
+    assert is_kickout_due(off, CRYNUX)
     assert (off.pool, off.scored) == (bytes(50), 50)
     assert play.draws.count(OFF) >= 50
-    assert not any(is_kickout_due(play.network.node(name), SEED) for name in ALIVE)
+    assert not any(is_kickout_due(play.network.node(name), CRYNUX) for name in ALIVE)

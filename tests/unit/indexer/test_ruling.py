@@ -21,37 +21,37 @@ from oracle.indexer.rules_binding import (
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet, named_by
 from oracle.store.tables.selection_tables import rule_set
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
 def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store):
     with store.transaction() as uow:
-        check_rules(uow, SEED)
-        check_rules(uow, SEED)
+        check_rules(uow, CRYNUX)
+        check_rules(uow, CRYNUX)
 
 
-@pytest.mark.parametrize("other", [RELAY, replace(SEED, close="terminal")])
+@pytest.mark.parametrize("other", [RELAY, replace(CRYNUX, close="terminal")])
 def test_other_rules_are_refused_with_what_to_do(store: Store, other):
     with store.transaction() as uow:
-        check_rules(uow, SEED)
-        with pytest.raises(InputError, match=r"folded by the rules seed.*resync rebuild"):
+        check_rules(uow, CRYNUX)
+        with pytest.raises(InputError, match=r"folded by the rules crynux.*resync rebuild"):
             check_rules(uow, other)
 
 
 def test_the_refusal_names_both(store: Store):
     with store.transaction() as uow:
-        check_rules(uow, SEED)
-        changed = replace(SEED, tau_seconds=900)
-        theirs, ours = shown(named_by(changed)), shown(named_by(SEED))
+        check_rules(uow, CRYNUX)
+        changed = replace(CRYNUX, tau_seconds=900)
+        theirs, ours = shown(named_by(changed)), shown(named_by(CRYNUX))
         assert theirs != ours
         said = re.escape(f"by the rules {ours}, and the configuration says {theirs}:")
         with pytest.raises(InputError, match=said):
             refuse_other_rules(uow, changed)
 
 
-# What `seed` was before it was fit for its purpose; its `kickout_below` was a whole number.
+# What `crynux` was before it was fit for its purpose; its `kickout_below` was a whole number.
 SEED_1 = {
-    "name": "seed",
+    "name": "crynux",
     "version": 1,
     "kickout_below": 2,
     "kickout_clears_pool": True,
@@ -63,10 +63,10 @@ SEED_1 = {
 def folded_by_version_1(uow: UnitOfWork) -> RuleSet:
     text = json.dumps(SEED_1, sort_keys=True, separators=(",", ":"))
     digest = sha256(text.encode())
-    known = RuleSet("seed", 1, digest.hexdigest())
-    row = {"id": 1, "name": "seed", "version": 1, "sha256": digest.digest(), "text": text}
+    known = RuleSet("crynux", 1, digest.hexdigest())
+    row = {"id": 1, "name": "crynux", "version": 1, "sha256": digest.digest(), "text": text}
     uow.rule_sets._connection.execute(insert(rule_set).values(**row))
-    uow.bookmarks.set("folded_by_rules", f"seed {known.sha256}")
+    uow.bookmarks.set("folded_by_rules", f"crynux {known.sha256}")
     return known
 
 
@@ -77,21 +77,21 @@ def test_a_database_of_version_1_says_so_and_offers_the_rebuild(store: Store):
         # Its text is of other fields: nobody takes it for rules of today.
         assert uow.rule_sets.with_digest(known.sha256) is None
         with pytest.raises(InputError) as refused:
-            refuse_other_rules(uow, SEED)
+            refuse_other_rules(uow, CRYNUX)
     assert str(refused.value) == (
         f"the database was folded by the rules {shown(known)}, and this program scores by "
-        f"version {SEED.version} of them: `qos-oracle resync rebuild` folds anew what is stored, "
-        "without asking the chain"
+        f"version {CRYNUX.version} of them: `qos-oracle resync rebuild` folds anew what is "
+        "stored, without asking the chain"
     )
-    assert shown(known).startswith("seed version 1 (")
+    assert shown(known).startswith("crynux version 1 (")
 
 
 def test_what_a_database_of_version_1_was_folded_by_is_replaced_by_a_rebuild(store: Store):
     with store.transaction() as uow:
         folded_by_version_1(uow)
-        bind_rules(uow, SEED)
-        refuse_other_rules(uow, SEED)
-        assert [one.version for one in uow.rule_sets.all()] == [1, SEED.version]
+        bind_rules(uow, CRYNUX)
+        refuse_other_rules(uow, CRYNUX)
+        assert [one.version for one in uow.rule_sets.all()] == [1, CRYNUX.version]
 
 
 def test_an_empty_database_may_be_read_by_any_rules(store: Store):
@@ -106,12 +106,12 @@ def test_a_database_knows_who_folded_it(store: Store):
         check_rules(uow, RELAY)
         assert folded_by(uow) == named_by(RELAY)
         assert is_folded_by(uow, RELAY)
-        assert not is_folded_by(uow, SEED)
+        assert not is_folded_by(uow, CRYNUX)
 
 
 def test_after_folding_anew_the_new_rules_may_go_on(store: Store):
     with store.transaction() as uow:
-        check_rules(uow, SEED)
+        check_rules(uow, CRYNUX)
         bind_rules(uow, RELAY)
         check_rules(uow, RELAY)
 

@@ -16,7 +16,7 @@ from oracle.domain.scoring.node_scores import is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.kickouts.kickout_eligibility import KickoutRules, evidence_at, held_among
 from oracle.store.database import UnitOfWork
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, node_after, rules_with
 
 GROUPS = 50
@@ -50,7 +50,7 @@ def stored(uow: UnitOfWork, history: History, rules: Rules) -> None:
     uow.changes(fold.drain(), uow.rule_sets.number_of(rules))
 
 
-def told_of(store, history: History, rules: Rules = SEED):
+def told_of(store, history: History, rules: Rules = CRYNUX):
     """The evidence against the victim as it reads, and how many kickouts are held."""
     with store.transaction() as uow:
         stored(uow, history, rules)
@@ -65,7 +65,7 @@ def test_a_creators_trap_makes_honest_nodes_due_and_their_kickout_waits(new_sqli
         told, evidence, held = told_of(store, trapped(["mallory"]))
     assert (told["sum"], told["creators"], told["most_of_one_creator"]) == (0, 1, GROUPS)
     assert {entry["creator"] for entry in told["entries"]} == {node("mallory")}
-    assert evidence.spread.hold_reason(SEED) == (
+    assert evidence.spread.hold_reason(CRYNUX) == (
         "50 of its 50 scores come from one creator's tasks (no other has any)"
     )
     # Both victims.
@@ -97,27 +97,27 @@ def test_a_kickout_waits_where_more_than_half_of_its_scores_are_one_creators(
 def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
     """Fifty scores: 0 on so many tasks of one creator, the same score on those of nine others."""
     honest = [(node(f"creator {n % 9}"), others_score) for n in range(50 - mallorys)]
-    return spread_of([*honest, *[(node("mallory"), 0)] * mallorys], SEED)
+    return spread_of([*honest, *[(node("mallory"), 0)] * mallorys], CRYNUX)
 
 
 def test_a_kickout_waits_that_would_be_far_from_due_without_one_creators_tasks():
     # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.most, caught.decisive) == (17, 17)
-    assert caught.hold_reason(SEED) == (
+    assert caught.hold_reason(CRYNUX) == (
         "it would be far from due without the 17 scores that come from one creator's tasks"
     )
 
 
 def test_a_node_that_is_bad_for_everybody_waits_for_nobody():
     for score in (0, 1, 2):
-        assert pool_of_two(17, score).hold_reason(SEED) is None
+        assert pool_of_two(17, score).hold_reason(CRYNUX) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
 def test_what_is_not_held_is_near_the_line_without_any_one_creator(scores):
     named = [(node(f"creator {n}"), score) for n, score in scores]
-    if spread_of(named, SEED).hold_reason(SEED) is not None:
+    if spread_of(named, CRYNUX).hold_reason(CRYNUX) is not None:
         return
     for one in {creator for creator, _ in named}:
         rest = [score for creator, score in named if creator != one]

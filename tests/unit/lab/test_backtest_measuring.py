@@ -9,7 +9,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.reliability import healed_reliability
 from oracle.errors import InputError
 from oracle.queries.event_history import EVENTS_AT_ONCE, kept
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import GENESIS_TIME, History, folded, node, rules_with
 from tests.support.txmgr.backtests import Bench, ByName
 
@@ -34,8 +34,8 @@ def test_a_interval_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_
     (interval,) = measured.intervals
     assert (interval.node, interval.block, interval.since) == (node("A"), 3, began)
     assert interval.until is not None
-    assert healed_reliability(base, began, interval.until - 1, SEED) < UNIT // 10
-    assert healed_reliability(base, began, interval.until, SEED) >= UNIT // 10
+    assert healed_reliability(base, began, interval.until - 1, CRYNUX) < UNIT // 10
+    assert healed_reliability(base, began, interval.until, CRYNUX) >= UNIT // 10
     assert interval.seconds == interval.until - began
 
 
@@ -65,8 +65,8 @@ def test_a_second_timeout_lengthens_a_interval_and_begins_no_other(bench):
     base = folded(history.events[:-1])[0].ledger.nodes[node("A")].base
     assert interval.since == 1010
     assert interval.until is not None
-    assert healed_reliability(base, 1015, interval.until - 1, SEED) < UNIT // 10
-    assert healed_reliability(base, 1015, interval.until, SEED) >= UNIT // 10
+    assert healed_reliability(base, 1015, interval.until - 1, CRYNUX) < UNIT // 10
+    assert healed_reliability(base, 1015, interval.until, CRYNUX) >= UNIT // 10
 
 
 def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):

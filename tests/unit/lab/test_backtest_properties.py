@@ -12,12 +12,12 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
 from oracle.queries.event_history import kept
 from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_POLICY,
     RELAY_POLICY,
-    SEED_POLICY,
     CrynuxFollower,
     CrynuxPolicy,
 )
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import folded, rules_with
 from tests.support.random_histories import any_histories, disturbed_histories, legal_histories
@@ -52,7 +52,7 @@ def measured(events, rules, policy, asked, blocks=(0, None)):
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
 def test_a_node_is_in_a_interval_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
-    history, found = measured(events, rules, SEED_POLICY, MeasurementPlan(judges=False))
+    history, found = measured(events, rules, CRYNUX_POLICY, MeasurementPlan(judges=False))
     if history.from_time == history.to_time:
         return
     second = data.draw(st.integers(history.from_time, history.to_time - 1))
@@ -71,7 +71,7 @@ def test_whatever_is_counted_of_a_history_its_intervals_and_kickouts_are_those_o
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
     history, found = measured(
-        events, LOW, SEED_POLICY, MeasurementPlan(judges=False), (first, last)
+        events, LOW, CRYNUX_POLICY, MeasurementPlan(judges=False), (first, last)
     )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
     until_then = [event for event in events if event.at.block <= at]
@@ -95,12 +95,12 @@ def test_whatever_is_counted_of_a_history_its_intervals_and_kickouts_are_those_o
     }
 
 
-@given(any_histories() | disturbed_histories(), st.sampled_from([SEED_POLICY, RELAY_POLICY]))
+@given(any_histories() | disturbed_histories(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]))
 @examples(60)
 def test_candidates_kept_ready_spread_tasks_as_judging_every_node_does(events, policy):
     if not events:
         return
-    rules = {"seed": SEED, "relay": RELAY}[policy.name]
+    rules = {"crynux": CRYNUX, "relay": RELAY}[policy.name]
     fast, slow = (
         measured(events, rules, each, MeasurementPlan())[1] for each in (policy, OneByOne(policy))
     )

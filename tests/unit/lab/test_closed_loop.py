@@ -15,7 +15,7 @@ from tests.support.examples import examples
 from tests.support.loops import column, network
 
 NAMES = st.sampled_from([strategy.name for strategy in STRATEGIES])
-SYSTEMS = st.sampled_from(["seed", "relay", "seed close=terminal"])
+SYSTEMS = st.sampled_from(["crynux", "relay", "crynux close=terminal"])
 
 
 def played(name, rules, loop):
@@ -44,12 +44,14 @@ def test_the_same_seed_gives_the_same_result(name, rules, seed):
 
 
 def test_another_seed_gives_another_result():
-    assert played("silent", "seed", network(seed=1)) != played("silent", "seed", network(seed=2))
+    assert played("silent", "crynux", network(seed=1)) != played(
+        "silent", "crynux", network(seed=2)
+    )
 
 
 def test_a_policy_without_a_pool_of_candidates_is_asked_node_by_node():
     loop = network(tasks=60, nodes=5)
-    result = play(column("seed@article"), loop, Cast(honest_nodes(loop)))
+    result = play(column("crynux@article"), loop, Cast(honest_nodes(loop)))
     assert result.orders > 0
     assert result.anomalies == 0
 
@@ -78,7 +80,7 @@ def test_a_node_that_stops_is_kicked_out_once_fifty_zeros_are_in():
     loop = network("veto_delay=600", tasks=2500, nodes=5)
     one, *others = honest_nodes(loop)
     cast = Cast([replace(one, stops_at=0, kind="stopped"), *others])
-    result = play(column("seed weight_floor=0.2 penalty=1"), loop, cast)
+    result = play(column("crynux weight_floor=0.2 penalty=1"), loop, cast)
     assert result.kicked_good == 0
     (out_after,) = result.out_after
     assert out_after is not None

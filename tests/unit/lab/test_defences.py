@@ -13,8 +13,8 @@ LONGER = {"tasks": 7000, "nodes": 20}
 
 
 def test_commit_and_reveal_takes_from_a_copier_what_copying_brings():
-    hidden = found("copy", "seed", network())
-    seen = found("copy", "seed", network("commit_reveal=false"))
+    hidden = found("copy", "crynux", network())
+    seen = found("copy", "crynux", network("commit_reveal=false"))
     assert seen.share > 2 * hidden.share
     assert hidden.gain < seen.gain
 
@@ -22,7 +22,7 @@ def test_commit_and_reveal_takes_from_a_copier_what_copying_brings():
 @pytest.mark.slow
 def test_an_error_report_is_drawn_more_where_it_ranks_by_its_time():
     loop = network("error_is_slashed=false", tasks=1500)
-    every = "seed ranked_answers=all error_rank"
+    every = "crynux ranked_answers=all error_rank"
     last = found("instant-error", f"{every}=last", loop)
     as_reported = found("instant-error", f"{every}=as_reported", loop)
     assert as_reported.share > last.share + UNIT // 4
@@ -31,23 +31,23 @@ def test_an_error_report_is_drawn_more_where_it_ranks_by_its_time():
 @pytest.mark.slow
 def test_leaving_and_coming_back_brings_nothing_where_a_join_heals_nothing():
     loop = network("rejoin_delay=1", **LONG)
-    kept = found("leave-and-return", "seed rejoin_heals=false", loop)
-    healed = found("leave-and-return", "seed rejoin_heals=true", loop)
+    kept = found("leave-and-return", "crynux rejoin_heals=false", loop)
+    healed = found("leave-and-return", "crynux rejoin_heals=true", loop)
     assert healed.share > kept.share
     assert kept.gain <= UNIT // 10
 
 
 @pytest.mark.slow
 def test_a_second_group_saves_honest_nodes_from_two_friends():
-    alone = found("collusion", "seed", network("revalidation=false", tasks=3000, nodes=30))
-    again = found("collusion", "seed", network(tasks=3000, nodes=30))
+    alone = found("collusion", "crynux", network("revalidation=false", tasks=3000, nodes=30))
+    again = found("collusion", "crynux", network(tasks=3000, nodes=30))
     assert alone.slashed_good > 0
     assert again.slashed_good < alone.slashed_good
 
 
 @pytest.mark.slow
 def test_a_trap_pays_where_the_network_has_no_floors():
-    every = "seed ranked_answers=all"
+    every = "crynux ranked_answers=all"
     free = found("trap-groups", every, network("floors=false", "tolls=false", **LONG))
     paid = found("trap-groups", every, network(**LONG))
     assert free.gain > UNIT // 4 > UNIT // 10 > paid.gain
@@ -60,7 +60,7 @@ def test_a_trap_pays_where_the_network_has_no_floors():
 @pytest.mark.slow
 def test_a_kickout_that_one_creator_makes_up_waits_for_a_person():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
-    every = "seed ranked_answers=all"
+    every = "crynux ranked_answers=all"
     one, many = found("trap-groups", every, loop), found("trap-groups-many", every, loop)
     assert one.held_good > one.kicked_good
     assert many.kicked_good > one.kicked_good
@@ -69,15 +69,15 @@ def test_a_kickout_that_one_creator_makes_up_waits_for_a_person():
 @pytest.mark.slow
 def test_trap_kicks_nobody_out_where_a_lone_answer_scores_nobody():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
-    trap = found("trap-groups", "seed", loop)
+    trap = found("trap-groups", "crynux", loop)
     assert (trap.kicked_good, trap.held_good) == (0, 0)
 
 
 @pytest.mark.slow
 def test_a_floor_under_the_weight_lets_a_silent_node_be_drawn():
     loop = network(tasks=1500, load=25)
-    without = found("silent", "seed weight_floor=0", loop)
-    floored = found("silent", "seed weight_floor=0.05", loop)
+    without = found("silent", "crynux weight_floor=0", loop)
+    floored = found("silent", "crynux weight_floor=0.05", loop)
     assert without.share < UNIT // 20
     assert floored.share > 2 * without.share
 
@@ -85,8 +85,8 @@ def test_a_floor_under_the_weight_lets_a_silent_node_be_drawn():
 @pytest.mark.slow
 def test_leaving_while_a_kickout_is_pending_is_no_way_around_it():
     free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
-    bound = found("kickout-wash", "seed", network("veto_delay=600", **LONGER))
-    unbound = found("kickout-wash", "seed", network(*free, **LONGER))
+    bound = found("kickout-wash", "crynux", network("veto_delay=600", **LONGER))
+    unbound = found("kickout-wash", "crynux", network(*free, **LONGER))
     assert bound.out > 0
     assert unbound.out == 0
     assert unbound.share > bound.share
@@ -95,7 +95,7 @@ def test_leaving_while_a_kickout_is_pending_is_no_way_around_it():
 @pytest.mark.slow
 def test_another_address_goes_on_after_a_kickout_and_earns_less_than_an_honest_node():
     loop = network("veto_delay=600", **LONGER)
-    anew, honest = found("new-address", "seed", loop), found("silent", "seed", loop)
+    anew, honest = found("new-address", "crynux", loop), found("silent", "crynux", loop)
     assert anew.share > UNIT
     assert anew.out > 0
     profit = anew.earned - anew.spent
@@ -106,8 +106,8 @@ def test_another_address_goes_on_after_a_kickout_and_earns_less_than_an_honest_n
 @pytest.mark.slow
 def test_garbage_that_is_first_pays_only_where_every_answer_ranks():
     loop = network(tasks=6000)
-    ranked = found("garbage-first-lapsed", "seed ranked_answers=all", loop)
-    judged = found("garbage-first-lapsed", "seed", loop)
+    ranked = found("garbage-first-lapsed", "crynux ranked_answers=all", loop)
+    judged = found("garbage-first-lapsed", "crynux", loop)
     assert ranked.share > judged.share + UNIT // 2
     assert ranked.gain > 0 > judged.gain
     assert judged.out > ranked.out == 0

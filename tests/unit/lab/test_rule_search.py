@@ -18,7 +18,7 @@ def test_the_first_system_is_at_one_whatever_the_goal():
 
 
 def test_weights_say_how_much_a_measure_counts():
-    first, other = measured([column(), column("seed weight_floor=4")], PLAN)
+    first, other = measured([column(), column("crynux weight_floor=4")], PLAN)
     failures, gini = Goal.read("failures").of(other, first), Goal.read("gini").of(other, first)
     both = Goal.read("failures=3,gini").of(other, first)
     assert (
@@ -43,7 +43,7 @@ def test_a_goal_that_means_nothing_is_named(text, said):
 
 def test_a_search_keeps_the_nearest_and_tries_no_more_than_it_may():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
-    wanted = SearchPlan(SystemBase.named("seed"), values, Goal.read("wasted,failures"), tries=5)
+    wanted = SearchPlan(SystemBase.named("crynux"), values, Goal.read("wasted,failures"), tries=5)
     searched = search(wanted, PLAN)
     assert len(searched.trials) <= 5
     assert searched.first.changes == {}

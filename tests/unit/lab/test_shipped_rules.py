@@ -30,7 +30,7 @@ DEAR = {
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))]
 )
-@pytest.mark.parametrize("rules", ["seed", "relay"])
+@pytest.mark.parametrize("rules", ["crynux", "relay"])
 def test_no_strategy_gains_or_harms_beyond_the_limit_but_those_that_are_known(rules, part):
     findings = find([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
     found = {each.strategy.name: each for each in findings}

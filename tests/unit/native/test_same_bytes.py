@@ -18,8 +18,8 @@ from oracle.domain.native import Native
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
-from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.weighted_draw import draw_places
 from tests.support.examples import examples
 from tests.support.native.inputs import (
@@ -90,7 +90,7 @@ def settled(
     rows: list[IndexedCandidate], changed: dict[int, IndexedCandidate], weighting: Weighting
 ) -> list[tuple[list[int], bytes, list[int]]]:
     """Weights, offers and S: as made, after changes, later, and with another largest stake."""
-    columns = CandidateColumns(SEED, weighting, rows)
+    columns = CandidateColumns(CRYNUX, weighting, rows)
     largest = max((row.stake for row in [*rows, *changed.values()]), default=0)
     seen = []
     for time, most in ((NOW, largest), (NOW, largest), (NOW + 600, largest), (NOW, 2 * largest)):
@@ -102,7 +102,7 @@ def settled(
 
 
 @examples(200)
-@given(CHANCES, st.sampled_from([SEED_WEIGHTING, UNFLOORED]))
+@given(CHANCES, st.sampled_from([CRYNUX_WEIGHTING, UNFLOORED]))
 def test_candidates_weigh_the_same(native: Native, chance: Random, weighting: Weighting):
     rows = [a_candidate(chance) for _ in range(chance.randrange(1, 40))]
     changed = {chance.randrange(len(rows)): a_candidate(chance) for _ in range(3)}

@@ -12,10 +12,10 @@ from oracle.domain.coverage import IngestScope
 from oracle.errors import TransientError
 from oracle.queries import stats
 from oracle.queries.stats import DatabaseCount
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 PATIENCE_SECONDS = 60
-FOLDER: Any = SimpleNamespace(rules=SEED, scope=IngestScope((), ()))
+FOLDER: Any = SimpleNamespace(rules=CRYNUX, scope=IngestScope((), ()))
 
 
 class SlowStore:

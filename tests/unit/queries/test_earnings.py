@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.state.task import Task
 from oracle.queries.earnings import Earning, earning_of
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, folded, task
 
 FEE = 30
@@ -24,7 +24,7 @@ def compared(paid: dict[str, int], *, fee: int = FEE) -> tuple[list[Earning | No
     for name, amount in paid.items():
         history.is_paid(name, "ABC"["123".index(name)], amount)
     history.succeeds("1").is_refunded("2").is_refunded("3")
-    fold, changes = folded(history, SEED)
+    fold, changes = folded(history, CRYNUX)
     (result,) = changes.results
     tasks = fold.ledger.tasks
     earned = [earning_of(task(name), result.members, tasks) for name in "123"]

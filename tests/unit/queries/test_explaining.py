@@ -1,4 +1,4 @@
-"""What version 2 of `seed` does to a node is said where its score is explained."""
+"""What version 2 of `crynux` does to a node is said where its score is explained."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from oracle.queries.explain import EventArchive, Explanation, explain
 from oracle.queries.sentences.node_sentences import headline
 from oracle.queries.sentences.node_standing import standing_as_of
 from oracle.queries.text.human_numbers import moment
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.answers import explanation_json
 from tests.support.histories import History, node, rules_with, task
 from tests.support.scripted_reader import Unread
@@ -22,7 +22,7 @@ DOUBTING = rules_with(least_timeout_seconds=60)
 def told(new_sqlite_store):
     """Explain the node A after a history."""
 
-    def explaining(history: History, rules=SEED) -> Explanation:
+    def explaining(history: History, rules=CRYNUX) -> Explanation:
         fold = Fold(rules)
         fold.many(history.events)
         as_of = block(history.block, history.time)

@@ -7,7 +7,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.text.prefixes import address_among, node_named, task_named
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, task
 
 NAMES = [f"node {n}" for n in range(40)]
@@ -16,10 +16,10 @@ NAMES = [f"node {n}" for n in range(40)]
 @pytest.fixture
 def known(store):
     """A database with forty nodes and a task."""
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     fold.many(History().joins(*NAMES).creates("1").events)
     with store.transaction() as uow:
-        uow.changes(fold.drain(), uow.rule_sets.number_of(SEED))
+        uow.changes(fold.drain(), uow.rule_sets.number_of(CRYNUX))
     return store
 
 

@@ -10,12 +10,12 @@ from oracle.domain.events.network_events import LastStatus
 from oracle.domain.fold.fold import Fold
 from oracle.errors import InputError
 from oracle.queries.replay import replay
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, group, node, rules_with, task
 from tests.support.reference import Reference
 
 
-def told(history, rules=SEED, close=None, at=None):
+def told(history, rules=CRYNUX, close=None, at=None):
     lines = [event_to_json(event) for event in history.events]
     return json.loads(replay(lines, rules, close, at))
 
@@ -42,7 +42,7 @@ def worked_example():
 def test_the_worked_example_holds_exactly():
     printed = told(worked_example())
 
-    assert printed["rules"] == "seed"
+    assert printed["rules"] == "crynux"
     assert printed["as_of"] == {"block": 90, "time": 2000}
     assert printed["nodes"][0] == {
         "node": node("A"),
@@ -120,7 +120,7 @@ def test_replay_without_a_time_folds_every_event_whatever_the_clock_does(steps, 
     for number, step in enumerate([*steps, -40 if is_last_lower else 40]):
         history.after(step).starts(str(number), "A").submits(str(number))
         history.closes(f"g{number}", str(number))
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     fold.many(history.events)
     nodes = {row["node"]: row for row in told(history)["nodes"]}
     assert {address: row["count"] for address, row in nodes.items()} == {
@@ -148,7 +148,7 @@ def test_groups_close_by_counting_where_it_is_asked_for():
 
 def test_the_rules_make_the_difference_and_are_named():
     history = History().joins("A").starts("1", "A").times_out("1")
-    bases = [told(history, rules)["nodes"][0]["reliability_base"] for rules in (SEED, RELAY)]
+    bases = [told(history, rules)["nodes"][0]["reliability_base"] for rules in (CRYNUX, RELAY)]
     assert bases == ["0.300000000000000000", "0.950000000000000000"]
     assert told(history, rules_with(name="ours"))["rules"] == "ours"
 
@@ -160,7 +160,7 @@ def test_integers_above_2_53_are_strings():
 
 def test_a_file_with_a_fault_prints_nothing_but_the_fault():
     with pytest.raises(InputError, match="line 2: type: missing"):
-        replay([event_to_json(History().joins("A").events[0]), "{}"], SEED, None, None)
+        replay([event_to_json(History().joins("A").events[0]), "{}"], CRYNUX, None, None)
 
 
 def test_a_full_pool_goes_as_an_independent_reading_says():

@@ -23,7 +23,7 @@ from oracle.indexer.folder import Folder
 from oracle.reporting.recompute import report_of
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
 from tests.support.histories import GENESIS_TIME, History, node
@@ -47,7 +47,7 @@ class Played:
 
 
 def drawn_up(
-    store, events: list[DomainEvent], stops: list[BlockRef], settings=SETTINGS, rules=SEED
+    store, events: list[DomainEvent], stops: list[BlockRef], settings=SETTINGS, rules=CRYNUX
 ) -> Played:
     """Draw a report up at each stop; the contract takes each of them in the next block."""
     reporter = ReportCutter(rules, settings, anchor_window=256)
@@ -75,7 +75,7 @@ def drawn_up(
 
 
 def from_nothing(
-    played: Played, events: list[DomainEvent], as_of: BlockRef, settings=SETTINGS, rules=SEED
+    played: Played, events: list[DomainEvent], as_of: BlockRef, settings=SETTINGS, rules=CRYNUX
 ) -> Report:
     """Compute a report with all nodes at hand, on top of the rounds that were played."""
     state = FoldedState(Fold(rules), Rounds(), FirstEvents(settings.min_scores))
@@ -141,7 +141,7 @@ def test_a_node_whose_index_went_to_another_waits_for_one_though_nothing_happene
 
 
 def reporter_at(length: int = 60) -> ReportCutter:
-    return ReportCutter(SEED, ReportSettings(period_seconds=length), anchor_window=100)
+    return ReportCutter(CRYNUX, ReportSettings(period_seconds=length), anchor_window=100)
 
 
 def test_the_first_block_of_a_later_period_makes_a_report_due():
@@ -173,7 +173,7 @@ def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
 
 
 def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
-    reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
+    reporter = ReportCutter(CRYNUX, SETTINGS, anchor_window=256)
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"))])
     with new_sqlite_store() as store, store.transaction() as uow:
         for number in (10, 265, 266):

@@ -21,7 +21,7 @@ from tests.unit.store.test_outbox import ME, NOW, kick, live, ready, request
 from tests.unit.store.test_schema import connected
 
 ANCESTOR, FINAL = 6, 2
-SEED = rule_set("seed")
+CRYNUX = rule_set("crynux")
 
 
 def history() -> History:
@@ -65,7 +65,7 @@ def before(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Fill a database of today; what it said, and from then on the program is the next one."""
     with Store.open(database_url) as store:
         with store.transaction() as uow:
-            fill(uow, SEED)
+            fill(uow, CRYNUX)
         said = seen(store)
     later.release(monkeypatch, later.written(tmp_path))
     return said
@@ -75,7 +75,7 @@ def test_every_row_stays_what_it_was(database_url: str, before: list[object]):
     assert migrate(database_url).age is SchemaAge.OLDER
     with Store.open(database_url) as store:
         assert seen(store) == before
-        assert before[-1] == dict.fromkeys((1, 2, 3), named_by(SEED))
+        assert before[-1] == dict.fromkeys((1, 2, 3), named_by(CRYNUX))
         with store.transaction() as uow:
             assert [each.key for each in uow.tasks.waiting()] == [task("late")]
             start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
@@ -90,9 +90,9 @@ def test_the_journal_still_goes_back(database_url: str):
         uow.undo.rollback_to(ANCESTOR)
         after = list(uow.projections.dump())
         uow.projections.clear()
-        folding = Fold(SEED)
+        folding = Fold(CRYNUX)
         folding.many(event for event in history().events if event.at.block <= ANCESTOR)
-        uow.changes(folding.drain(), uow.rule_sets.number_of(SEED))
+        uow.changes(folding.drain(), uow.rule_sets.number_of(CRYNUX))
         assert after == list(uow.projections.dump())
 
 
@@ -100,7 +100,7 @@ def test_rows_that_refer_to_intents_still_find_them(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
-        fill(uow, SEED)
+        fill(uow, CRYNUX)
     later.release(monkeypatch, later.written(tmp_path))
     migrate(sqlite_url)
     with connected(sqlite_url) as connection:

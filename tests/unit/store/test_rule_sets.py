@@ -5,13 +5,13 @@ from dataclasses import replace
 from oracle.domain.fold.fold import Fold
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import named_by
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, node
 
-OTHER = replace(SEED, tau_seconds=900)
+OTHER = replace(CRYNUX, tau_seconds=900)
 
 
-def fold(uow: UnitOfWork, rules=SEED) -> None:
+def fold(uow: UnitOfWork, rules=CRYNUX) -> None:
     """Two scores of A, and one of who was faster once, by these rules."""
     folding = Fold(rules)
     folding.many(History().joins("A").scores("A", 10, 5).events)
@@ -20,9 +20,9 @@ def fold(uow: UnitOfWork, rules=SEED) -> None:
 
 def test_a_rule_set_has_one_number(store: Store):
     with store.transaction() as uow:
-        numbers = [uow.rule_sets.number_of(rules) for rules in (SEED, RELAY, OTHER, SEED)]
+        numbers = [uow.rule_sets.number_of(rules) for rules in (CRYNUX, RELAY, OTHER, CRYNUX)]
         assert numbers == [1, 2, 3, 1]
-        assert uow.rule_sets.all() == [named_by(SEED), named_by(RELAY), named_by(OTHER)]
+        assert uow.rule_sets.all() == [named_by(CRYNUX), named_by(RELAY), named_by(OTHER)]
 
 
 def test_a_rule_set_is_read_back_whole(store: Store):
@@ -34,7 +34,7 @@ def test_a_rule_set_is_read_back_whole(store: Store):
 
 def test_a_score_names_its_rules(store: Store):
     with store.transaction() as uow:
-        uow.rule_sets.number_of(SEED)
+        uow.rule_sets.number_of(CRYNUX)
         fold(uow, OTHER)
         found = uow.scores.scored_by(node("A"), [1, 2])
         assert found == {1: named_by(OTHER), 2: named_by(OTHER)}
@@ -64,4 +64,4 @@ def test_rule_sets_outlive_what_they_scored(store: Store):
     with store.transaction() as uow:
         fold(uow)
         uow.projections.clear()
-        assert uow.rule_sets.all() == [named_by(SEED)]
+        assert uow.rule_sets.all() == [named_by(CRYNUX)]

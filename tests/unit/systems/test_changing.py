@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.registry import changes_in, published_rules, rule_set, rule_sets, rules_named
 from oracle.systems.rule_overrides import changes_of
 
@@ -48,13 +48,13 @@ sound = st.fixed_dictionaries(
 )
 
 
-@given(st.sampled_from(["seed", "relay"]), sound)
+@given(st.sampled_from(["crynux", "relay"]), sound)
 def test_a_changed_rule_set_comes_back_from_its_json(name, changes):
     rules = rule_set(name, changes)
     assert Rules.from_json(rules.to_json()) == rules
 
 
-@given(st.sampled_from([SEED, RELAY]), sound)
+@given(st.sampled_from([CRYNUX, RELAY]), sound)
 def test_only_what_is_named_changes(base, changes):
     before, after = json.loads(base.to_json()), json.loads(rule_set(base.name, changes).to_json())
     assert {name for name in after if after[name] != before.get(name)} <= changes.keys()
@@ -99,7 +99,7 @@ def test_numbers_that_nobody_published_are_asked_for():
 )
 def test_a_change_that_cannot_be_is_named(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
-        rule_set("seed", changes)
+        rule_set("crynux", changes)
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_a_legacy_change_that_cannot_be_is_named(changes, complaint):
         rule_set("legacy", CHOSEN | changes)
 
 
-@pytest.mark.parametrize("name", ["seed", "relay"])
+@pytest.mark.parametrize("name", ["crynux", "relay"])
 def test_a_rule_set_that_is_changed_to_what_it_is_stays_what_it_is(name):
     assert rule_set(name, published_rules(name)) == rules_named(name)
 
 
-@given(st.sampled_from(["seed", "relay"]), sound)
+@given(st.sampled_from(["crynux", "relay"]), sound)
 def test_what_was_changed_makes_the_rules_again(name, changes):
     rules = rule_set(name, changes)
     found = changes_in(rules)
@@ -148,8 +148,8 @@ def test_a_table_of_changes_may_hold_tables_numbers_truths_and_lists():
 
 
 def test_there_is_a_rule_set_of_every_name():
-    assert rule_sets() == ("seed", "relay", "crynux-docs", "legacy")
+    assert rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
     with pytest.raises(
-        ValueError, match=r"no rule set 'pocket' \(there is seed, relay, crynux-docs, legacy"
+        ValueError, match=r"no rule set 'pocket' \(there is crynux, relay, crynux-docs, legacy"
     ):
         rule_set("pocket")

@@ -13,11 +13,11 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.crynux_policy import SEED_POLICY
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import (
-    SEED_WEIGHTING,
+    CRYNUX_WEIGHTING,
     Weighting,
     stake_score,
     weight_of,
@@ -47,8 +47,8 @@ def joined(*names: str, **values: Any) -> History:
 def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     """What the policy says of each member, by name, once the task `name` is there."""
     fold, _ = folded(history)
-    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
-    said = SEED_POLICY.follow().verdicts(fold.ledger.tasks[task(name)], policy_input)
+    policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
+    said = CRYNUX_POLICY.follow().verdicts(fold.ledger.tasks[task(name)], policy_input)
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 
 
@@ -64,7 +64,7 @@ def queued(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
     for name, fee, wanted in orders:
         history.after(1).creates(name, fee=fee, **wanted)
     fold, _ = folded(history)
-    return TaskQueue(ONE_SECOND, SEED_WEIGHTING, fold.ledger.tasks.values())
+    return TaskQueue(ONE_SECOND, CRYNUX_WEIGHTING, fold.ledger.tasks.values())
 
 
 def taken_by(queue: TaskQueue, name: str) -> str | None:

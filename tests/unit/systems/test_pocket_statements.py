@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.picking import pick
@@ -68,7 +68,7 @@ def verdicts(history: History) -> dict[str, CandidateVerdict]:
     follower = ARTICLE_POLICY.follow()
     for event in history.events:
         follower.take(event)
-    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     said = follower.verdicts(fold.ledger.tasks[task("t")], policy_input)
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 

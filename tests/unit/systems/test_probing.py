@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
 from oracle.domain.state.node import Membership, Node
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.requirements import unavailability_reason
 from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, probes_due
 from tests.support.histories import node
@@ -51,7 +51,7 @@ def due(
     models: frozenset[str] = frozenset(),
     group: bool = False,
 ) -> list[Probe]:
-    return probes_due(nodes, WINDOW, (time, SEED), frozenset(), models=models, group=group)
+    return probes_due(nodes, WINDOW, (time, CRYNUX), frozenset(), models=models, group=group)
 
 
 def firsts(probes: Sequence[Probe]) -> list[Address]:
@@ -66,7 +66,7 @@ def test_only_who_can_run_it_has_one_and_nobody_has_two(nodes: list[Node], time:
     used = [address for probe in probes for address in probe.nodes]
 
     assert len(used) == len(set(used))
-    assert all(unavailability_reason(rows[one], time, SEED) is None for one in used)
+    assert all(unavailability_reason(rows[one], time, CRYNUX) is None for one in used)
     assert all(is_probe_due(rows[one], WINDOW) for one in firsts(probes))
     assert all(WINDOW.due_at(rows[one].address) <= time for one in firsts(probes))
 
@@ -87,7 +87,7 @@ def test_a_group_is_three_of_one_card_on_one_major_version(nodes: list[Node]):
 def test_by_the_end_of_a_window_nobody_who_could_have_one_is_left_out(nodes: list[Node]):
     used = {address for probe in due(nodes) for address in probe.nodes}
     for one in nodes:
-        able = unavailability_reason(one, END, SEED) is None and one.version is not None
+        able = unavailability_reason(one, END, CRYNUX) is None and one.version is not None
         assert (one.address in used) == (able and is_probe_due(one, WINDOW))
 
 

@@ -21,11 +21,11 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.assignment import queue_of
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import SEED_POLICY
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.predownload import predownloads
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.waiting import is_waiting
@@ -67,7 +67,7 @@ class Dispatch:
 
     def __init__(self, hashes: int = 0) -> None:
         self.history = History()
-        self.drawer = BlockDrawer(settings(self.history.block, rules=SEED, pricing=ONE_SECOND))
+        self.drawer = BlockDrawer(settings(self.history.block, rules=CRYNUX, pricing=ONE_SECOND))
         self.waits: list[str] = []
         self._hashes = hashes
 
@@ -205,11 +205,11 @@ def test_draws_go_by_stake_and_score():
     history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
     history.scores("slow", 2).scores("fast", 10).creates("t")
     fold, _ = folded(history)
-    wanted, pool = fold.ledger.tasks[task("t")], CandidatePool(SEED, SEED_WEIGHTING)
+    wanted, pool = fold.ledger.tasks[task("t")], CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for each in fold.ledger.nodes.values():
         pool.put(each)
-    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
-    said = SEED_POLICY.follow().verdicts(wanted, policy_input)
+    policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
+    said = CRYNUX_POLICY.follow().verdicts(wanted, policy_input)
     total, draws = sum(one.weight or 0 for one in said), 4000
     wins = Counter(
         drawn.node
@@ -236,8 +236,8 @@ def asked_with(holders: int, others: int) -> dict[str, int]:
         history.joins(f"lacks {n}", stake=1)
     history.creates("t", models=("base",)).starts("t", "runner")
     fold, _ = folded(history)
-    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
-    asked = predownloads(fold.ledger.tasks[task("t")], policy_input, SEED_WEIGHTING)
+    policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
+    asked = predownloads(fold.ledger.tasks[task("t")], policy_input, CRYNUX_WEIGHTING)
     assert all(node("runner") not in one.nodes for one in asked)
     return {one.model: len(one.nodes) for one in asked if one.nodes}
 

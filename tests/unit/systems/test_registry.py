@@ -27,7 +27,7 @@ def test_the_systems_with_rules_are_those_that_there_are_rule_sets_of():
 
 def test_every_policy_is_found_by_its_name():
     known = {
-        "seed",
+        "crynux",
         "relay",
         "crynux-docs",
         "legacy",
@@ -50,5 +50,5 @@ def test_every_rule_has_a_meaning():
 
 
 def test_a_policy_that_nobody_has_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match=r"no policy 'dice' \(there is seed, relay, "):
+    with pytest.raises(ValueError, match=r"no policy 'dice' \(there is crynux, relay, "):
         policy_named("dice")

@@ -12,7 +12,7 @@ from oracle.systems.registry import changeable_in, policies, policy_named, rule_
 
 
 def weighting(**changes):
-    policy = policy_named("seed", changes)
+    policy = policy_named("crynux", changes)
     assert isinstance(policy, CrynuxPolicy)
     return policy.weighting
 
@@ -59,28 +59,28 @@ def test_no_rule_and_no_number_of_a_policy_share_a_name():
 
 def test_changes_go_to_whoever_has_the_number():
     changes = {"penalty": "0.5", "weight_floor": "0.01"}
-    found = split_changes(changes, ("penalty",), policy_named("seed"))
+    found = split_changes(changes, ("penalty",), policy_named("crynux"))
     assert found == ({"penalty": "0.5"}, {"weight_floor": "0.01"})
 
 
 def test_a_name_of_a_rule_and_of_a_policy_is_refused():
     with pytest.raises(ValueError, match="weight_floor: is a rule, and a parameter of the policy"):
-        split_changes({"weight_floor": "1"}, ("weight_floor",), policy_named("seed"))
+        split_changes({"weight_floor": "1"}, ("weight_floor",), policy_named("crynux"))
 
 
 def test_a_name_of_nobody_is_refused_with_all_there_are():
     with pytest.raises(ValueError, match=r"^luck: no such rule \(there is penalty, weight_floor,"):
-        split_changes({"luck": "1"}, ("penalty",), policy_named("seed"))
+        split_changes({"luck": "1"}, ("penalty",), policy_named("crynux"))
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("seed", {"luck": "1"}, r"luck: no such parameter of seed \(there is weight_floor, "),
+        ("crynux", {"luck": "1"}, r"luck: no such parameter of crynux \(there is weight_floor, "),
         ("legacy", {"luck": "1"}, r"luck: no such parameter of legacy \(there is none\)"),
-        ("seed", {"weight_floor": "-1"}, "weight_floor: must be a decimal"),
-        ("seed", {"weight_floor": "1e-2"}, "weight_floor: must be a decimal"),
-        ("seed", {"fallback": "no"}, "fallback: must be true or false"),
+        ("crynux", {"weight_floor": "-1"}, "weight_floor: must be a decimal"),
+        ("crynux", {"weight_floor": "1e-2"}, "weight_floor: must be a decimal"),
+        ("crynux", {"fallback": "no"}, "fallback: must be true or false"),
         ("article", {"max_tickets": "1.5"}, "max_tickets: must be a whole number"),
         ("article", {"max_tickets": "none"}, "max_tickets: must be a whole number"),
         ("article", {"expected": "nan"}, "expected: must be a decimal"),

@@ -33,15 +33,15 @@ from oracle.store.state.snapshot_repository import NEWEST_KEPT, SnapshotPlace, s
 from oracle.store.state.task_repository import task_row
 from oracle.store.tables.chain_tables import state_snapshot
 from oracle.store.tables.state_tables import node
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import SETTINGS, Indexer
 
 MANNER = RebuildOptions()
-TERMINAL = replace(SEED, name="terminal", close="terminal")
+TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 
 
-def source_of(indexer: Indexer, rules: Rules = SEED) -> SnapshotSource:
+def source_of(indexer: Indexer, rules: Rules = CRYNUX) -> SnapshotSource:
     return SnapshotSource(indexer.store, indexer.folder.reader, rules, MIN_SCORES)
 
 
@@ -137,10 +137,10 @@ def test_other_rules_and_another_fold_use_no_snapshot(
     all_made(source)
     reader, last = indexed.folder.reader, a_chain.head.number
     with indexed.store.reading() as uow:
-        assert folded_up_to(uow, reader, SEED, last).snapshot is not None
+        assert folded_up_to(uow, reader, CRYNUX, last).snapshot is not None
         assert folded_up_to(uow, reader, TERMINAL, last).snapshot is None
         monkeypatch.setattr(folded_state, "FOLD_VERSION", 99)
-        assert folded_up_to(uow, reader, SEED, last).snapshot is None
+        assert folded_up_to(uow, reader, CRYNUX, last).snapshot is None
 
 
 def test_groups_that_close_by_counting_are_restored(
@@ -159,7 +159,7 @@ def test_rebuild_and_rewind_take_snapshots_away(
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
-    made_by = snapshot_version(source.reader, SEED, MIN_SCORES)
+    made_by = snapshot_version(source.reader, CRYNUX, MIN_SCORES)
     rewind_to(indexed.source, indexed.store, indexed.folder, a_chain.head.number - 4, MANNER)
     with indexed.store.reading() as uow:
         assert uow.snapshots.newest_place(10**9, made_by) is not None
@@ -204,10 +204,10 @@ def test_fold_that_is_too_far_from_a_snapshot_is_refused(
         indexed.store.reading() as uow,
         pytest.raises(NoNearbySnapshotError, match="more than 30 logs"),
     ):
-        folded_up_to(uow, source.reader, SEED, last, max_logs=30)
+        folded_up_to(uow, source.reader, CRYNUX, last, max_logs=30)
     all_made(source)
     with indexed.store.reading() as uow:
-        assert folded_up_to(uow, source.reader, SEED, last, max_logs=60).snapshot is not None
+        assert folded_up_to(uow, source.reader, CRYNUX, last, max_logs=60).snapshot is not None
 
 
 def test_snapshots_stay_within_their_bytes_and_thin_out_with_age():

@@ -20,7 +20,7 @@ from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, 
 from oracle.indexer.commit import WindowCommitted
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE, node
 from tests.support.ingest.a_chain import AChain
@@ -64,7 +64,7 @@ def _as_before(log: Log) -> Log:
 def learned(indexer: Indexer) -> Indexer:
     """Go on with a program that reads the changed contract."""
     reader = Learned.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    indexer.folder = Folder(SEED, reader, indexer.folder.hooks)
+    indexer.folder = Folder(CRYNUX, reader, indexer.folder.hooks)
     return indexer
 
 
@@ -116,7 +116,7 @@ def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
     """Go on as a process whose configuration names what this reader reads."""
     endpoints = indexer.source.endpoints
     indexer.source = ChainSource(endpoints, reader, FINALITY, clock=indexer.clock)
-    indexer.folder = Folder(SEED, reader, indexer.folder.hooks)
+    indexer.folder = Folder(CRYNUX, reader, indexer.folder.hooks)
     return indexer
 
 

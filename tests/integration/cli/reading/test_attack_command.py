@@ -8,7 +8,7 @@ import pytest
 from oracle.cli.main import run
 
 SMALL = ("--tasks", "150", "--nodes", "6", "--jobs", "1")
-ONE = ("--rules", "seed", "--strategy", "silent", *SMALL)
+ONE = ("--rules", "crynux", "--strategy", "silent", *SMALL)
 
 
 def printed(capsys, *arguments):
@@ -50,10 +50,10 @@ def test_json_says_what_was_played_and_every_run(capsys):
 
 
 def test_what_nobody_has_accepted_ends_with_exit_code_1(capsys):
-    arguments = ("attack", "--rules", "seed", "--strategy", "fake-alone", *SMALL)
+    arguments = ("attack", "--rules", "crynux", "--strategy", "fake-alone", *SMALL)
     assert printed(capsys, *arguments, "--limit", "5")[0] == 0
     # Free for the attacker, dear for the others.
-    trap = ("attack", "--rules", "seed", "--strategy", "skip-groups", *SMALL, "--limit", "0")
+    trap = ("attack", "--rules", "crynux", "--strategy", "skip-groups", *SMALL, "--limit", "0")
     network = ("--network", "gpu_second=100000000")
     code, out, _ = printed(capsys, *trap, *network)
     assert code == 1
@@ -77,9 +77,9 @@ def test_the_page_is_one_file_that_loads_nothing(capsys, tmp_path):
     [
         ((), "name a system by --rules"),
         (("--rules", "article"), "scores no groups"),
-        (("--rules", "seed", "--strategy", "bribe"), "no strategy 'bribe'"),
-        (("--rules", "seed", "--network", "tax=1"), "tax: no such number"),
-        (("--rules", "seed", "--nodes", "2"), "--nodes: must be 3 to"),
+        (("--rules", "crynux", "--strategy", "bribe"), "no strategy 'bribe'"),
+        (("--rules", "crynux", "--network", "tax=1"), "tax: no such number"),
+        (("--rules", "crynux", "--nodes", "2"), "--nodes: must be 3 to"),
     ],
 )
 def test_what_cannot_be_played_is_refused_in_a_line(capsys, arguments, said):
@@ -87,17 +87,17 @@ def test_what_cannot_be_played_is_refused_in_a_line(capsys, arguments, said):
 
 
 def test_a_closed_loop_compares_systems_without_any_history(capsys):
-    loop = ("backtest", "--closed-loop", "--rules", "seed", "--rules", "relay", *SMALL)
+    loop = ("backtest", "--closed-loop", "--rules", "crynux", "--rules", "relay", *SMALL)
     code, out, _ = printed(capsys, *loop)
     assert code == 0
     assert "wrongful" in out
     _, out, _ = printed(capsys, *loop, "--json")
-    assert [each["system"] for each in json.loads(out)["systems"]] == ["seed", "relay"]
+    assert [each["system"] for each in json.loads(out)["systems"]] == ["crynux", "relay"]
 
 
 def test_a_search_prints_what_it_tried_and_looks_again_on_other_seeds(capsys):
     asked = ("--search", "weight_floor=0,0.5", "--goal", "wasted=2,gini", "--json")
-    _, out, _ = printed(capsys, "backtest", "--closed-loop", "--rules", "seed", *asked, *SMALL)
+    _, out, _ = printed(capsys, "backtest", "--closed-loop", "--rules", "crynux", *asked, *SMALL)
     answer = json.loads(out)
     tried = [trial["changes"] for trial in answer["trials"]]
     assert tried[0] == {}
@@ -119,4 +119,4 @@ def test_a_search_prints_what_it_tried_and_looks_again_on_other_seeds(capsys):
     ],
 )
 def test_a_loop_that_cannot_be_is_refused_in_a_line(capsys, arguments, said):
-    assert said in refused(capsys, "backtest", "--rules", "seed", *SMALL, *arguments)
+    assert said in refused(capsys, "backtest", "--rules", "crynux", *SMALL, *arguments)

@@ -49,25 +49,25 @@ def refused(capsys, *arguments):
 
 
 def test_systems_are_compared_on_a_file_without_any_configuration(capsys, file):
-    answer = answered(capsys, "--events", file, "--rules", "seed", "--rules", "relay")
-    assert [system["name"] for system in answer["systems"]] == ["seed", "relay"]
-    assert answer["rank_correlation"]["seed"]["seed"] == "1.000000000000000000"
+    answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", "relay")
+    assert [system["name"] for system in answer["systems"]] == ["crynux", "relay"]
+    assert answer["rank_correlation"]["crynux"]["crynux"] == "1.000000000000000000"
     (new,) = (each for each in answer["nodes"] if each["node"] == node("D"))
-    assert new["final_ranks"]["seed"] == {"score": "0.500000000000000000", "rank": 2}
+    assert new["final_ranks"]["crynux"] == {"score": "0.500000000000000000", "rank": 2}
     assert sum(each["tasks"] for each in answer["nodes"]) == answer["history"]["tasks_started"]
 
 
 def test_a_dash_reads_stdin(capsys, file, monkeypatch):
-    answer = answered(capsys, "--events", file, "--rules", "seed")
+    answer = answered(capsys, "--events", file, "--rules", "crynux")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
-    assert answered(capsys, "--events", "-", "--rules", "seed") == answer
+    assert answered(capsys, "--events", "-", "--rules", "crynux") == answer
 
 
 def test_a_file_in_any_order_makes_the_same_comparison(capsys, file, tmp_path):
     lines = file.read_text().splitlines(keepends=True)
     other = tmp_path / "other.jsonl"
     other.write_text("".join(reversed(lines)))
-    bounds = ("--rules", "seed", "--to", 5)
+    bounds = ("--rules", "crynux", "--to", 5)
     assert answered(capsys, "--events", other, *bounds) == answered(
         capsys, "--events", file, *bounds
     )
@@ -75,13 +75,13 @@ def test_a_file_in_any_order_makes_the_same_comparison(capsys, file, tmp_path):
 
 def test_a_fault_of_the_file_is_found_behind_the_last_block_too(capsys, file):
     file.write_text(file.read_text() + "{\n")
-    said = refused(capsys, "--events", file, "--rules", "seed", "--to", 5)
+    said = refused(capsys, "--events", file, "--rules", "crynux", "--to", 5)
     assert f"{file}: line " in said
     assert "broken JSON" in said
 
 
 def test_the_table_names_every_node_within_a_hundred_columns(capsys, file):
-    names = ("seed", "relay", "seed@relay", "relay@seed")
+    names = ("crynux", "relay", "crynux@relay", "relay@crynux")
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
     told = capsys.readouterr()
     assert told.err == ""
@@ -91,12 +91,12 @@ def test_the_table_names_every_node_within_a_hundred_columns(capsys, file):
 
 
 def test_names_too_long_for_a_table_are_numbered_and_told_apart(capsys, file):
-    names = ["seed", "relay", *(f"seed tau_seconds={tau} penalty=0.05" for tau in (900, 901))]
+    names = ["crynux", "relay", *(f"crynux tau_seconds={tau} penalty=0.05" for tau in (900, 901))]
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
     assert any(
-        line.split() == ["node", "seed", "relay", "system", "3", "system", "4"]
+        line.split() == ["node", "crynux", "relay", "system", "3", "system", "4"]
         for line in out.splitlines()
     )
     # Before the scores, the shares and the intervals.
@@ -106,10 +106,10 @@ def test_names_too_long_for_a_table_are_numbered_and_told_apart(capsys, file):
 
 def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
     grid = tmp_path / "grid.toml"
-    grid.write_text('rules = "seed"\nset.tau_seconds = [300, 600, 900, 1200, 1500]\n')
+    grid.write_text('rules = "crynux"\nset.tau_seconds = [300, 600, 900, 1200, 1500]\n')
     assert backtest("--events", file, "--grid", grid) == 0
     out = capsys.readouterr().out
-    assert "seed tau_seconds=1500" in out
+    assert "crynux tau_seconds=1500" in out
     assert "Too many systems" in out
     assert max(map(len, out.splitlines())) <= 100
 
@@ -118,7 +118,7 @@ def test_any_number_of_jobs_prints_and_writes_the_same_bytes(capsys, file, tmp_p
     monkeypatch.setattr(worker_pool, "ALONE_BELOW", 0)
     page, seen = tmp_path / "page.html", []
     for jobs in ("1", "2"):
-        rules = ("--rules", "seed", "--rules", "relay", "--set", "penalty=0.05")
+        rules = ("--rules", "crynux", "--rules", "relay", "--set", "penalty=0.05")
         assert backtest("--events", file, *rules, "--jobs", jobs, "--html", page, "--json") == 0
         seen.append((capsys.readouterr().out, page.read_bytes()))
     assert seen[0] == seen[1]
@@ -129,16 +129,16 @@ def test_a_rule_set_may_be_a_file(capsys, file, tmp_path):
     ours.write_text('{"name": "ours", "version": 1, "penalty": "0.01"}')
     (system,) = answered(capsys, "--events", file, "--rules", ours)["systems"]
     assert (system["name"], system["policy"], system["rules"]["penalty"]) == (
-        "ours", "seed", "0.01",
+        "ours", "crynux", "0.01",
     )  # fmt: skip
     assert system["exclusion"]["intervals"] > 0
 
 
 def test_a_system_stands_beside_itself_with_a_change_behind_its_name(capsys, file):
-    floored = "seed  weight_floor=0.5 boost=1"
-    answer = answered(capsys, "--events", file, "--rules", "seed", "--rules", floored)
+    floored = "crynux  weight_floor=0.5 boost=1"
+    answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", floored)
     bare, other = answer["systems"]
-    assert (bare["name"], other["name"]) == ("seed", "seed weight_floor=0.5 boost=1")
+    assert (bare["name"], other["name"]) == ("crynux", "crynux weight_floor=0.5 boost=1")
     assert (bare["parameters"]["weight_floor"], other["parameters"]["weight_floor"]) == (
         "0.01",
         "0.5",
@@ -162,7 +162,7 @@ def test_a_change_that_one_system_cannot_have_is_noted(capsys, file):
         "legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1",
     )  # fmt: skip
     sets = [part for text in legacy for part in ("--set", f"legacy:{text}")]
-    rules = ("--rules", "seed", "--rules", "legacy", "--set", "legacy.window_seconds=60")
+    rules = ("--rules", "crynux", "--rules", "legacy", "--set", "legacy.window_seconds=60")
     assert backtest("--events", file, *rules, *sets, "--json") == 0
     told = capsys.readouterr()
     assert told.err == (
@@ -195,7 +195,7 @@ class Page(HTMLParser):
 @pytest.fixture
 def page(file, tmp_path, capsys):
     path = tmp_path / "page.html"
-    rules = ("--rules", "seed", "--rules", "relay", "--set", "penalty=0.05")
+    rules = ("--rules", "crynux", "--rules", "relay", "--set", "penalty=0.05")
     assert backtest("--events", file, *rules, "--html", path) == 0
     assert capsys.readouterr().err == f"wrote {path}\n"
     return path.read_text(encoding="utf-8")
@@ -227,7 +227,7 @@ def test_an_old_page_is_replaced_and_nothing_else_is_left(file, tmp_path):
     path = tmp_path / "pages" / "page.html"
     path.parent.mkdir()
     path.write_text("old")
-    assert backtest("--events", file, "--rules", "seed", "--html", path) == 0
+    assert backtest("--events", file, "--rules", "crynux", "--html", path) == 0
     assert path.read_text().startswith("<!DOCTYPE html>")
     assert [each.name for each in path.parent.iterdir()] == ["page.html"]
 
@@ -236,14 +236,16 @@ def test_a_page_is_not_touched_when_the_comparison_fails(capsys, file, tmp_path)
     path = tmp_path / "pages" / "page.html"
     path.parent.mkdir()
     path.write_text("old")
-    refused(capsys, "--events", file, "--rules", "seed", "--from", "10000", "--html", path)
+    refused(capsys, "--events", file, "--rules", "crynux", "--from", "10000", "--html", path)
     assert path.read_text() == "old"
     assert [each.name for each in path.parent.iterdir()] == ["page.html"]
 
 
 def test_blocks_bound_what_is_counted(capsys, file):
-    whole = answered(capsys, "--events", file, "--rules", "seed")["history"]
-    part = answered(capsys, "--events", file, "--rules", "seed", "--from", 3, "--to", 5)["history"]
+    whole = answered(capsys, "--events", file, "--rules", "crynux")["history"]
+    part = answered(capsys, "--events", file, "--rules", "crynux", "--from", 3, "--to", 5)[
+        "history"
+    ]
     assert (part["first_block"], part["last_block"]) == (3, 5)
     assert 0 < part["events"] < whole["events"]
     assert part["events_before"] > 0
@@ -254,20 +256,20 @@ def test_blocks_bound_what_is_counted(capsys, file):
     [
         ([], "nothing to compare"),
         (["--rules", "fair"], "no rule set 'fair'"),
-        (["--rules", "seed@fair"], "no policy 'fair'"),
-        (["--rules", "seed", "--rules", "seed"], "given twice"),
-        (["--rules", "seed", "--set", "fairness=1"], "fairness: no such rule in seed"),
-        (["--rules", "seed luck=1"], "--rules: luck: no such rule in seed"),
+        (["--rules", "crynux@fair"], "no policy 'fair'"),
+        (["--rules", "crynux", "--rules", "crynux"], "given twice"),
+        (["--rules", "crynux", "--set", "fairness=1"], "fairness: no such rule in crynux"),
+        (["--rules", "crynux luck=1"], "--rules: luck: no such rule in crynux"),
         (["--rules", "boost=1"], "no rule set 'boost=1'"),
-        (["--rules", "seed", "--set", "penalty"], "must be key=value"),
-        (["--rules", "seed", "--set", "penalty=much"], "penalty: "),
-        (["--rules", "seed", "--from", "10000"], "no event at or after it"),
-        (["--rules", "seed", "--to", "0"], "before the first event"),
-        (["--rules", "seed", "--grid", "no/such/file"], "no/such/file: cannot be read"),
-        (["--rules", "seed", "--html", "no/such/folder/page.html"], "cannot be written"),
-        (["--rules", "seed", "--html", "."], "is a directory"),
-        (["--rules", "seed", "--jobs", "0"], "--jobs"),
-        (["--rules", "seed", "--draws", "-1"], "--draws"),
+        (["--rules", "crynux", "--set", "penalty"], "must be key=value"),
+        (["--rules", "crynux", "--set", "penalty=much"], "penalty: "),
+        (["--rules", "crynux", "--from", "10000"], "no event at or after it"),
+        (["--rules", "crynux", "--to", "0"], "before the first event"),
+        (["--rules", "crynux", "--grid", "no/such/file"], "no/such/file: cannot be read"),
+        (["--rules", "crynux", "--html", "no/such/folder/page.html"], "cannot be written"),
+        (["--rules", "crynux", "--html", "."], "is a directory"),
+        (["--rules", "crynux", "--jobs", "0"], "--jobs"),
+        (["--rules", "crynux", "--draws", "-1"], "--draws"),
     ],
 )
 def test_wrong_input_is_one_line(capsys, file, arguments, said):
@@ -277,14 +279,14 @@ def test_wrong_input_is_one_line(capsys, file, arguments, said):
 def test_an_empty_or_missing_file_is_refused(capsys, tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
-    assert "empty" in refused(capsys, "--events", empty, "--rules", "seed")
+    assert "empty" in refused(capsys, "--events", empty, "--rules", "crynux")
     missing = tmp_path / "missing.jsonl"
-    assert "No such file" in refused(capsys, "--events", missing, "--rules", "seed")
+    assert "No such file" in refused(capsys, "--events", missing, "--rules", "crynux")
 
 
 def test_a_bad_grid_is_refused_with_its_file(capsys, file, tmp_path):
     grid = tmp_path / "grid.json"
-    grid.write_text('{"rules": "seed"}')
+    grid.write_text('{"rules": "crynux"}')
     assert f"--grid: {grid}: set: must say" in refused(capsys, "--events", file, "--grid", grid)
 
 
@@ -293,5 +295,5 @@ def test_the_stored_logs_are_compared_as_their_export_is(capsys, indexed, tmp_pa
     assert run(["export", "--config", str(indexed)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)
-    from_file = answered(capsys, "--events", exported, "--rules", "seed")
-    assert answered(capsys, "--config", indexed, "--rules", "seed") == from_file
+    from_file = answered(capsys, "--events", exported, "--rules", "crynux")
+    assert answered(capsys, "--config", indexed, "--rules", "crynux") == from_file

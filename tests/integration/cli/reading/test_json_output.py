@@ -74,7 +74,7 @@ CALLED = {
     "resync rewind": ["--to-block", "30"],
     "resync verify": ["--from", "0", "--to", "5"],
     "rules list": [],
-    "rules show": ["seed"],
+    "rules show": ["crynux"],
     "run": ["--once"],
     "select": ["--task", "{task}"],
     "selftest": [],

@@ -43,7 +43,7 @@ def test_a_backtest_of_the_folder_is_that_of_the_lines(indexed, exported, capsys
     lines.write_text(capsys.readouterr().out)
 
     def compared(events):
-        systems = ["--rules", "seed", "--rules", "relay"]
+        systems = ["--rules", "crynux", "--rules", "relay"]
         assert run(["backtest", "--events", str(events), *systems, "--jobs", "2", "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
@@ -71,7 +71,7 @@ def test_without_pyarrow_one_line_says_what_to_install(indexed, capsys, tmp_path
 
 
 def test_a_folder_without_an_export_is_named(capsys, tmp_path):
-    assert run(["backtest", "--events", str(tmp_path), "--rules", "seed"]) == 2
+    assert run(["backtest", "--events", str(tmp_path), "--rules", "crynux"]) == 2
     assert "export.json: No such file or directory: no export" in capsys.readouterr().err
 
 

@@ -41,7 +41,7 @@ def refused(capsys, *arguments):
 def test_a_file_is_scored_and_printed_as_json(capsys, file):
     assert run(["replay", str(file)]) == 0
     document = printed(capsys)
-    assert document["rules"] == "seed"
+    assert document["rules"] == "crynux"
     assert document["nodes"][0]["reliability"] == "0.300000000000000000"
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_not_there_is_refused(capsys, tmp_path):
 
 
 def test_wrong_rules_are_refused(capsys, file, tmp_path):
-    assert "no rule set 'fair' (there is seed, relay, crynux-docs, legacy)" in refused(
+    assert "no rule set 'fair' (there is crynux, relay, crynux-docs, legacy)" in refused(
         capsys, "replay", file, "--rules", "fair"
     )
     rules = tmp_path / "ours.json"

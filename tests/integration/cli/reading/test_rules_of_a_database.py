@@ -13,7 +13,7 @@ from tests.support.cli.refusal import refused
 
 pytestmark = pytest.mark.evm
 
-SEED, RELAY = "seed version 3 (64e564a29b0a)", "relay version 2 (995edd6c9121)"
+CRYNUX, RELAY = "crynux version 3 (ea527e3ad706)", "relay version 2 (995edd6c9121)"
 
 
 def told(capsys, *arguments):
@@ -49,7 +49,7 @@ def test_a_command_that_reads_refuses_other_rules(copied, tmp_path, capsys, comm
 
     line = refused(capsys, *command, "--config", path)
 
-    assert f"folded by the rules {SEED}, and the configuration says {RELAY}: " in line
+    assert f"folded by the rules {CRYNUX}, and the configuration says {RELAY}: " in line
     assert "\n" not in line
 
 
@@ -59,8 +59,8 @@ def test_one_changed_rule_is_another_rule_set(copied, tmp_path, capsys):
 
     line = refused(capsys, "nodes", "--config", path)
 
-    assert f"folded by the rules {SEED}, and the configuration says seed version 3 (" in line
-    assert line.count("64e564a29b0a") == 1
+    assert f"folded by the rules {CRYNUX}, and the configuration says crynux version 3 (" in line
+    assert line.count("ea527e3ad706") == 1
 
 
 def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):

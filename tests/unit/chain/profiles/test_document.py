@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.scoring.missing_signals import missing_event_types
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "add-a-network.md"
 EXPELLED = {
@@ -31,7 +31,7 @@ def test_the_worked_example_is_a_profile_without_faults(tmp_path: Path):
 
     assert profile.reads_calls
     assert profile.contracts["Jobs"].start_block == 1200
-    (loss,) = missing_event_types(profile.says, SEED)
+    (loss,) = missing_event_types(profile.says, CRYNUX)
     assert loss in PAGE.read_text("utf-8")
 
 

@@ -5,7 +5,7 @@ import pytest
 from oracle.daemon.web.pages.node_page import charts_of
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 
 def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple[int, int]:
@@ -17,7 +17,7 @@ def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple
     history = NodeHistory.model_construct(
         rows=[(time, whole, whole, whole) for time in (1_000, 1_100)], marks=[mark]
     )
-    chart, _ = charts_of(history, SEED)
+    chart, _ = charts_of(history, CRYNUX)
     return len(chart.falls), len(chart.rises)
 
 
@@ -38,4 +38,4 @@ def test_change_that_changed_nothing_is_not_drawn():
 def test_every_cause_is_declared_and_names_rules_that_exist():
     assert set(CAUSES) == set(ReliabilityCause)
     named = [rule for info in CAUSES.values() for rule in (info.factor_rule, info.increase_rule)]
-    assert [rule for rule in named if rule is not None and not hasattr(SEED, rule)] == []
+    assert [rule for rule in named if rule is not None and not hasattr(CRYNUX, rule)] == []

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import LastEvent
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, folded, node, task
 
 BLOCK = History().joins("A").starts("1", "A").events
@@ -12,31 +12,31 @@ BLOCK = History().joins("A").starts("1", "A").events
 
 def test_events_of_another_block_are_a_bug():
     with pytest.raises(ValueError, match="given as block 2"):
-        Fold(SEED).block(2, BLOCK, journal=True)
+        Fold(CRYNUX).block(2, BLOCK, journal=True)
 
 
 @pytest.mark.parametrize("events", [BLOCK[::-1], [*BLOCK, BLOCK[0]], [BLOCK[0], BLOCK[0]]])
 def test_events_out_of_order_are_a_bug(events):
     with pytest.raises(ValueError, match="is not after"):
-        Fold(SEED).many(events)
+        Fold(CRYNUX).many(events)
 
 
 def test_a_fold_that_goes_on_knows_what_came_last():
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     fold.last = LastEvent(BLOCK[-1].at, BLOCK[-1].time)
     with pytest.raises(ValueError, match="is not after"):
         fold.many(BLOCK)
 
 
 def test_a_block_without_events_leaves_no_trace():
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     fold.block(7, [], journal=True)
     assert fold.drain().pre_images == []
     assert fold.last is None
 
 
 def test_pre_images_are_kept_only_where_they_are_asked_for():
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     fold.block(1, BLOCK, journal=False)
     assert fold.drain().pre_images == []
 

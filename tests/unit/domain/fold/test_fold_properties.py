@@ -22,7 +22,7 @@ from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, reliabilit
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Pending
 from oracle.queries.replay import replay
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import folded, rules_with
 from tests.support.random_histories import (
@@ -42,7 +42,7 @@ RESTARTING = Rules.from_json(
     json.dumps({**json.loads(RELAY.to_json()), "restarts": [1300, 1301, 4000]})
 )
 DOUBTING = rules_with(least_timeout_seconds=1000, rejoin_heals=True, error_rank="as_reported")
-rule_sets = st.sampled_from((SEED, RELAY, TERMINAL, SMALL_POOL, RESTARTING, DOUBTING))
+rule_sets = st.sampled_from((CRYNUX, RELAY, TERMINAL, SMALL_POOL, RESTARTING, DOUBTING))
 histories = any_histories() | legal_histories() | disturbed_histories()
 
 ordinary_histories = (
@@ -172,7 +172,7 @@ def test_the_order_of_the_file_does_not_matter(events, random):
     random.shuffle(shuffled)
 
     assert parse_events(shuffled) == events
-    assert replay(shuffled, SEED, None, None) == replay(lines, SEED, None, None)
+    assert replay(shuffled, CRYNUX, None, None) == replay(lines, CRYNUX, None, None)
 
 
 @quick
@@ -223,7 +223,7 @@ def test_legal_life_has_no_anomaly(events):
 )
 def test_seed_is_what_an_independent_reading_of_the_rules_says(events, at):
     lines = [event_to_json(event) for event in events]
-    told = json.loads(replay(lines, SEED, None, at))
+    told = json.loads(replay(lines, CRYNUX, None, at))
     time = told["as_of"]["time"]
     objects = [json.loads(line) for line in lines]
     # Without a time every event counts, as in the daemon.

@@ -19,7 +19,7 @@ from oracle.domain.reports.registration import (
     is_known,
     registrations_at,
 )
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History
 from tests.support.rounds import accepted, address, registered, take
 
@@ -158,7 +158,7 @@ def test_who_takes_an_index_is_never_told_of_as_the_one_before():
 
 
 def folded(history: History):
-    fold, first = Fold(SEED), FirstEvents(1)
+    fold, first = Fold(CRYNUX), FirstEvents(1)
     fold.many(history.events)
     first.note(fold.drain())
     return fold.ledger.nodes, first
@@ -168,7 +168,7 @@ def test_a_node_that_only_joined_and_paused_is_not_known():
     nodes, first = folded(History().joins("A").pauses("A"))
     (node,) = nodes.values()
 
-    assert not is_known(node, 10**9, RegistrationRules(SEED, 1, MANY))
+    assert not is_known(node, 10**9, RegistrationRules(CRYNUX, 1, MANY))
     assert first.newcomer(node.address) is None
 
 
@@ -178,12 +178,12 @@ def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeou
         history.starts(task, "A").after(60).times_out(task)
     nodes, _ = folded(history)
     (node,) = nodes.values()
-    fold, first = Fold(SEED), FirstEvents(99)
+    fold, first = Fold(CRYNUX), FirstEvents(99)
     fold.many(history.events)
     first.note(fold.drain())
     timeouts = [event.at for event in history.events if isinstance(event, TaskTimedOut)]
 
-    assert is_known(node, history.events[-1].time, RegistrationRules(SEED, 99, MANY))
+    assert is_known(node, history.events[-1].time, RegistrationRules(CRYNUX, 99, MANY))
     assert first.newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
 
 
@@ -191,7 +191,7 @@ def test_a_node_that_left_is_no_newcomer():
     nodes, _ = folded(History().joins("A").starts("1", "A").after(60).times_out("1").quits("A"))
     (node,) = nodes.values()
 
-    assert not is_known(node, 0, RegistrationRules(SEED, 1, MANY))
+    assert not is_known(node, 0, RegistrationRules(CRYNUX, 1, MANY))
 
 
 @given(st.integers(0, 4), st.integers(1, 4))
@@ -199,5 +199,5 @@ def test_so_many_scores_are_needed_as_the_reporters_agree_on(scored, needed):
     nodes, _ = folded(History().joins("A"))
     (node,) = nodes.values()
 
-    rules = RegistrationRules(SEED, needed, MANY)
+    rules = RegistrationRules(CRYNUX, needed, MANY)
     assert is_known(replace(node, scored=scored), 0, rules) is (scored >= needed)

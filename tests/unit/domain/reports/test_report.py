@@ -18,7 +18,7 @@ from oracle.domain.reports.round_data import (
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import WantedWords
 from oracle.errors import FatalError
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.rounds import accepted, address, registered, round_of
 
 SETTINGS = ReportSettings()
@@ -151,11 +151,11 @@ def test_the_fingerprint_tells_reports_of_different_blocks_apart():
 
 def test_the_rules_id_changes_with_everything_that_reporters_must_share():
     ids = {
-        rules_id(SEED, "reference", SETTINGS),
+        rules_id(CRYNUX, "reference", SETTINGS),
         rules_id(RELAY, "reference", SETTINGS),
-        rules_id(SEED, "crynux-vss", SETTINGS),
+        rules_id(CRYNUX, "crynux-vss", SETTINGS),
         *(
-            rules_id(SEED, "reference", ReportSettings(**{name: 7}))
+            rules_id(CRYNUX, "reference", ReportSettings(**{name: 7}))
             for name in (
                 "period_seconds",
                 "heartbeat_seconds",

@@ -14,7 +14,7 @@ from oracle.domain.scoring.node_scores import (
     qos_at,
     reliability_at,
 )
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, folded, node, node_after, rules_with
 from tests.unit.domain.fold.test_pending import in_one_transaction
 
@@ -35,10 +35,10 @@ def test_leaving_and_coming_back_heals_nothing(leaves):
     left = timed_out(History().joins("A"), 3)
     leaves(left, "A").after(1).joins("A")
     made = node_after(left, "A")
-    assert is_excluded(made, left.time, SEED)
+    assert is_excluded(made, left.time, CRYNUX)
     for later in (left.time, left.time + 600, left.time + 10**5):
-        assert reliability_at(made, later, SEED) == reliability_at(
-            node_after(stayed, "A"), later, SEED
+        assert reliability_at(made, later, CRYNUX) == reliability_at(
+            node_after(stayed, "A"), later, CRYNUX
         )
 
 
@@ -59,14 +59,14 @@ def test_no_way_out_and_back_in_is_better_than_staying(given_scores, leaves, awa
     """But for who was kicked out while due: somebody readmitted that one."""
     stayed = History().joins("A").scores("A", *given_scores)
     left = History().joins("A").scores("A", *given_scores)
-    was_due = is_kickout_due(node_after(left, "A"), SEED)
+    was_due = is_kickout_due(node_after(left, "A"), CRYNUX)
     leaves(left, "A").after(away).joins("A")
     time = left.time + later
     back, remained = (node_after(history, "A") for history in (left, stayed))
     if was_due and leaves is History.is_kicked_out:
-        assert qos_at(back, time, SEED) == UNIT // 2
+        assert qos_at(back, time, CRYNUX) == UNIT // 2
     else:
-        assert qos_at(back, time, SEED) == qos_at(remained, time, SEED)
+        assert qos_at(back, time, CRYNUX) == qos_at(remained, time, CRYNUX)
 
 
 def test_a_kickout_while_due_is_followed_by_an_empty_pool_and_whole_reliability():
@@ -76,7 +76,7 @@ def test_a_kickout_while_due_is_followed_by_an_empty_pool_and_whole_reliability(
     history.after(1).joins("A")
     made = node_after(history, "A")
     assert (made.pool, made.base, made.since) == (b"", UNIT, history.time)
-    assert not is_kickout_due(made, SEED)
+    assert not is_kickout_due(made, CRYNUX)
     # Once: the next way out and in is an ordinary one.
     history.scores("A", 2).is_kicked_out("A").joins("A")
     assert node_after(history, "A").pool == bytes([2])
@@ -86,7 +86,7 @@ def test_who_quits_while_due_is_due_again_as_soon_as_it_is_back():
     history = History().joins("A").scores("A", *[0] * 50).quits("A").after(3600).joins("A")
     made = node_after(history, "A")
     assert made.kickout_due_since == history.events[-1].at
-    assert long_term(made, SEED, history.time) == 0
+    assert long_term(made, CRYNUX, history.time) == 0
 
 
 def test_a_kickout_in_the_transaction_of_a_quit_starts_nobody_anew():

@@ -5,12 +5,12 @@ from dataclasses import replace
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.domain.scoring.reliability import healed_reliability
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
 def test_under_the_seed_rules_a_timeout_at_the_line_excludes_for_135_seconds():
     # 1800 s x ln(0.97 / 0.9) = 134.8 s
-    assert longest_exclusion(SEED) == 135
+    assert longest_exclusion(CRYNUX) == 135
 
 
 def test_the_node_is_selectable_again_in_exactly_that_second():
@@ -21,4 +21,4 @@ def test_the_node_is_selectable_again_in_exactly_that_second():
 
 
 def test_a_penalty_that_takes_nothing_excludes_nobody():
-    assert longest_exclusion(replace(SEED, penalty=UNIT)) == 0
+    assert longest_exclusion(replace(CRYNUX, penalty=UNIT)) == 0

@@ -14,7 +14,7 @@ from oracle.domain.scoring.node_scores import (
     qos_at,
     status_of,
 )
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, folded, node, node_after
 
 
@@ -41,8 +41,8 @@ def test_a_nodes_status_is_what_happened_to_it_last(status, history):
 
 def test_a_node_that_is_no_member_has_no_qos():
     made = node_after(History().joins("A").starts("1", "A").times_out("1").quits("A"), "A")
-    assert qos_at(made, 10**6, SEED) is None
-    assert not is_excluded(made, 0, SEED)
+    assert qos_at(made, 10**6, CRYNUX) is None
+    assert not is_excluded(made, 0, CRYNUX)
 
 
 def test_a_node_never_seen_joining_is_scored_like_any_other():
@@ -73,7 +73,7 @@ def test_models_in_use_are_those_of_the_last_task_started():
 # Kickouts
 
 
-def intervals(history, rules=SEED):
+def intervals(history, rules=CRYNUX):
     _, changes = folded(history, rules)
     return [
         (interval.opened_at, interval.closed_at)
@@ -84,9 +84,9 @@ def intervals(history, rules=SEED):
 
 def test_a_node_that_is_always_third_stays():
     history = History().joins("A").scores("A", *[2] * 60)
-    assert not is_kickout_due(node_after(history, "A"), SEED)
+    assert not is_kickout_due(node_after(history, "A"), CRYNUX)
     assert intervals(history) == []
-    assert is_kickout_due(node_after(history.scores("A", 0), "A"), SEED)
+    assert is_kickout_due(node_after(history.scores("A", 0), "A"), CRYNUX)
 
 
 def test_a_interval_opens_with_the_score_that_fills_a_bad_pool():
@@ -96,7 +96,7 @@ def test_a_interval_opens_with_the_score_that_fills_a_bad_pool():
     history.scores("A", 2)
     made = node_after(history, "A")
     ((opened, closed),) = intervals(history)
-    assert is_kickout_due(made, SEED)
+    assert is_kickout_due(made, CRYNUX)
     assert made.kickout_due_since == opened
     assert closed is None
 
@@ -123,8 +123,8 @@ def test_reliability_alone_never_makes_a_kickout_due():
     for n in range(20):
         history.starts(str(n), "A").times_out(str(n))
     made = node_after(history, "A")
-    assert is_excluded(made, history.time, SEED)
-    assert not is_kickout_due(made, SEED)
+    assert is_excluded(made, history.time, CRYNUX)
+    assert not is_kickout_due(made, CRYNUX)
     assert intervals(history) == []
     assert len(intervals(history.scores("A", *[0] * 50))) == 1
 
@@ -132,7 +132,7 @@ def test_reliability_alone_never_makes_a_kickout_due():
 def test_the_relay_reads_a_mean_of_0_as_new():
     made = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
     assert long_term(made, RELAY, 0) == UNIT // 2
-    assert long_term(made, SEED, 0) == 0
+    assert long_term(made, CRYNUX, 0) == 0
 
 
 def test_restart_keeps_the_exact_mean_and_makes_no_kickout_due():

@@ -15,14 +15,14 @@ from oracle.domain.scoring.node_scores import (
     reliability_at,
     status_of,
 )
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import History, folded, node_after
 from tests.support.random_histories import disturbed_histories
 from tests.unit.systems.legacy.networks import RULES as LEGACY
 
 
-@pytest.mark.parametrize("rules", [SEED, RELAY, LEGACY], ids=lambda rules: rules.name)
+@pytest.mark.parametrize("rules", [CRYNUX, RELAY, LEGACY], ids=lambda rules: rules.name)
 @examples(60)
 @given(history=disturbed_histories())
 def test_figures_agree_with_the_functions_of_each(rules, history):
@@ -43,9 +43,9 @@ def test_figures_agree_with_the_functions_of_each(rules, history):
 
 def test_excluded_node_has_the_time_at_which_it_is_back():
     node = node_after(History().joins("A"), "A")
-    node.base = SEED.exclude_enter - 1
-    figures = figures_at(node, node.since, SEED)
-    assert figures.back_at == exclusion_end_time(node.base, node.since, SEED)
+    node.base = CRYNUX.exclude_enter - 1
+    figures = figures_at(node, node.since, CRYNUX)
+    assert figures.back_at == exclusion_end_time(node.base, node.since, CRYNUX)
     assert (figures.state, lane_by(figures)) == ("excluded", DO_NOT_SELECT)
 
 

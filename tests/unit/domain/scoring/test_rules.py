@@ -12,7 +12,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.rule_fields import declared_rules, is_fraction
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.registry import rules_named
 
 fractions = st.integers(1, UNIT)
@@ -58,7 +58,7 @@ def test_rules_come_back_from_their_json(rules):
 @pytest.mark.parametrize(
     ("rules", "digest"),
     [
-        (SEED, "64e564a29b0a2a2c79badce84c5ebe331ddfa6d6c6d1d2ba3979e4cd7fee81b5"),
+        (CRYNUX, "ea527e3ad70685097904b6350a0280add142dec02f4ce5e7f3fbef2788973fb5"),
         (RELAY, "995edd6c9121d575f928bb6efb82b89dc588b768942d80aec75a7e9675edf688"),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_rule_set_never_changes_under_its_version(rules, digest):
 
 
 def test_canonical_json_is_sorted_and_has_no_spaces():
-    text = SEED.to_json()
+    text = CRYNUX.to_json()
     numbers = json.loads(text)
     assert list(numbers) == sorted(numbers)
     assert " " not in text
@@ -85,8 +85,8 @@ def test_canonical_json_is_sorted_and_has_no_spaces():
 
 def test_a_rule_left_out_at_its_default_is_read_back_as_it():
     """So a rule set from before there was the rule keeps its hash."""
-    assert "legacy" not in json.loads(SEED.to_json())
-    assert Rules.from_json(SEED.to_json()).legacy is None
+    assert "legacy" not in json.loads(CRYNUX.to_json())
+    assert Rules.from_json(CRYNUX.to_json()).legacy is None
 
 
 @pytest.mark.parametrize("text", ["2", "2.0", "2.000000000000000000"])
@@ -98,13 +98,13 @@ def test_the_kickout_line_is_a_decimal_and_has_one_spelling_in_the_json(text):
 
 def test_rules_are_found_by_name():
     assert rules_named("relay") == RELAY
-    with pytest.raises(ValueError, match=r"no rule set 'pocket' \(there is seed, relay"):
+    with pytest.raises(ValueError, match=r"no rule set 'pocket' \(there is crynux, relay"):
         rules_named("pocket")
 
 
 def test_fields_that_a_file_leaves_out_are_as_in_version_2_of_seed():
     rules = Rules.from_json('{"name":"ours","version":2,"penalty":"0.5"}')
-    second = replace(SEED, ranked_answers="all")
+    second = replace(CRYNUX, ranked_answers="all")
     assert rules == replace(second, name="ours", version=2, penalty=UNIT // 2)
 
 

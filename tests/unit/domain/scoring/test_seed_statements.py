@@ -25,7 +25,7 @@ from oracle.domain.scoring.reliability import (
 )
 from oracle.domain.scoring.score_window import append_score, mean_of
 from oracle.domain.state.node import Membership, Node
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import GENESIS_TIME, History, folded, node, node_after
 
 MINUTE = 60
@@ -35,7 +35,7 @@ reliabilities = st.integers(0, UNIT)
 
 def qos_after(history: History, name: str) -> Fraction:
     """The QoS as a fraction of one, exact but for 18 digits."""
-    return Fraction(qos_at(node_after(history, name), history.time, SEED) or 0, UNIT)
+    return Fraction(qos_at(node_after(history, name), history.time, CRYNUX) or 0, UNIT)
 
 
 def times_out_on(history: History, name: str, times: int) -> History:
@@ -67,14 +67,14 @@ def test_a_new_node_is_half_as_good_as_the_best():
 
 def test_long_term_alone_would_come_too_late():
     made = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
-    assert long_term(made, SEED, GENESIS_TIME) == 96 * UNIT // 100
-    assert is_excluded(made, GENESIS_TIME, SEED)
+    assert long_term(made, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
+    assert is_excluded(made, GENESIS_TIME, CRYNUX)
 
 
 def test_short_term_alone_would_not_tell_fast_from_slow():
     history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
     fast, slow = node_after(history, "fast"), node_after(history, "slow")
-    assert reliability_at(fast, history.time, SEED) == reliability_at(slow, history.time, SEED)
+    assert reliability_at(fast, history.time, CRYNUX) == reliability_at(slow, history.time, CRYNUX)
     assert [qos_after(history, name) for name in ("fast", "slow")] == [1, Fraction(1, 5)]
 
 
@@ -109,17 +109,17 @@ def test_an_invalid_task_that_all_time_out_on_leaves_every_mean_alone():
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
 def test_one_score_moves_a_full_pool_by_a_fiftieth_of_the_range_at_most(scores, new):
     before = bytes(scores)
-    after = append_score(before, new, SEED)
+    after = append_score(before, new, CRYNUX)
     assert len(after) == 50
-    assert abs(sum(after) - sum(before)) * UNIT // (50 * SEED.q_max) <= UNIT // 50
+    assert abs(sum(after) - sum(before)) * UNIT // (50 * CRYNUX.q_max) <= UNIT // 50
 
 
 def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
     pool = node_after(full_of(2), "A").pool
     seen = []
     for _ in range(50):
-        pool = append_score(pool, 10, SEED)
-        seen.append(mean_of(pool, None, SEED))
+        pool = append_score(pool, 10, CRYNUX)
+        seen.append(mean_of(pool, None, CRYNUX))
     assert seen == sorted(set(seen))
     assert (seen[0], seen[-1]) == (216 * UNIT // 1000, UNIT)
 
@@ -127,8 +127,8 @@ def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
 def test_dozens_of_zeros_pass_before_a_good_node_is_due_for_a_kickout():
     # 50 scores of 10: the sum stays at 100 or more until the 41st zero.
     history = full_of(10).scores("A", *[0] * 40)
-    assert not is_kickout_due(node_after(history, "A"), SEED)
-    assert is_kickout_due(node_after(history.scores("A", 0), "A"), SEED)
+    assert not is_kickout_due(node_after(history, "A"), CRYNUX)
+    assert is_kickout_due(node_after(history.scores("A", 0), "A"), CRYNUX)
 
 
 # H: what a timeout costs
@@ -138,31 +138,31 @@ def test_dozens_of_zeros_pass_before_a_good_node_is_due_for_a_kickout():
 def test_timeouts_in_a_row_leave_what_the_table_says(timeouts, h):
     history = times_out_on(full_of(10), "A", timeouts)
     made = node_after(history, "A")
-    assert reliability_at(made, history.time, SEED) == Fraction(h) * UNIT
+    assert reliability_at(made, history.time, CRYNUX) == Fraction(h) * UNIT
     assert qos_after(history, "A") == Fraction(h)
-    assert is_excluded(made, history.time, SEED) is (timeouts >= 2)
+    assert is_excluded(made, history.time, CRYNUX) is (timeouts >= 2)
 
 
 @given(reliabilities)
 def test_two_timeouts_leave_less_than_a_tenth_of_any_score(h):
-    twice = penalized_reliability(penalized_reliability(h, SEED), SEED)
+    twice = penalized_reliability(penalized_reliability(h, CRYNUX), CRYNUX)
     assert twice * 10 < h or h == 0
 
 
 @given(reliabilities)
 def test_a_timeout_leaves_three_tenths_of_any_h(h):
-    assert penalized_reliability(h, SEED) == h * 3 // 10
+    assert penalized_reliability(h, CRYNUX) == h * 3 // 10
 
 
 def test_one_timeout_alone_does_not_exclude_a_healthy_node():
     once, twice = (node_after(times_out_on(full_of(10), "A", n), "A") for n in (1, 2))
-    assert not is_excluded(once, once.since, SEED)
-    assert is_excluded(twice, twice.since, SEED)
+    assert not is_excluded(once, once.since, CRYNUX)
+    assert is_excluded(twice, twice.since, CRYNUX)
 
 
 def test_an_excluded_node_is_told_to_a_contract_as_not_to_be_selected():
     made = node_after(times_out_on(full_of(10), "A", 2), "A")
-    lanes = [lane_of(made, made.since + seconds, SEED) for seconds in (0, 30 * MINUTE)]
+    lanes = [lane_of(made, made.since + seconds, CRYNUX) for seconds in (0, 30 * MINUTE)]
     assert lanes[0] == DO_NOT_SELECT < lanes[1]
 
 
@@ -170,7 +170,7 @@ def test_an_excluded_node_is_told_to_a_contract_as_not_to_be_selected():
 def test_exclusion_begins_strictly_below_a_tenth(h):
     made = node_after(History().joins("A"), "A")
     made.base = h
-    assert is_excluded(made, made.since, SEED) is (h < TENTH)
+    assert is_excluded(made, made.since, CRYNUX) is (h < TENTH)
 
 
 # H: how it comes back
@@ -179,13 +179,13 @@ def test_exclusion_begins_strictly_below_a_tenth(h):
 @pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])
 @pytest.mark.parametrize("base", [0, 27 * UNIT // 1000, 3 * TENTH])
 def test_waiting_closes_so_much_of_the_gap(minutes, percent, base):
-    h = healed_reliability(base, 0, minutes * MINUTE, SEED)
+    h = healed_reliability(base, 0, minutes * MINUTE, CRYNUX)
     assert round(Fraction(100 * (h - base), UNIT - base)) == percent
 
 
 def test_a_node_without_tasks_drifts_back_and_never_beyond_one():
     made = node_after(times_out_on(full_of(10), "A", 3), "A")
-    seen = [reliability_at(made, made.since + hours * 3600, SEED) for hours in range(24)]
+    seen = [reliability_at(made, made.since + hours * 3600, CRYNUX) for hours in range(24)]
     assert seen == sorted(seen)
     assert 999 * UNIT // 1000 < seen[-1] <= UNIT
 
@@ -193,13 +193,13 @@ def test_a_node_without_tasks_drifts_back_and_never_beyond_one():
 def test_an_excluded_node_comes_back_by_waiting_alone():
     made = node_after(times_out_on(full_of(10), "A", 2), "A")
     # 0.09 needs a good 20 seconds to reach 0.1.
-    assert is_excluded(made, made.since + 19, SEED)
-    assert not is_excluded(made, made.since + 20, SEED)
+    assert is_excluded(made, made.since + 19, CRYNUX)
+    assert not is_excluded(made, made.since + 20, CRYNUX)
 
 
 @given(reliabilities)
 def test_a_success_adds_fifteen_hundredths_and_never_more_than_one(h):
-    assert boosted_reliability(h, SEED) == min(UNIT, h + 15 * UNIT // 100)
+    assert boosted_reliability(h, CRYNUX) == min(UNIT, h + 15 * UNIT // 100)
 
 
 def test_a_success_heals_as_much_as_minutes_of_waiting():
@@ -207,14 +207,14 @@ def test_a_success_heals_as_much_as_minutes_of_waiting():
     waited = next(
         s
         for s in range(3600)
-        if healed_reliability(low, 0, s, SEED) >= boosted_reliability(low, SEED)
+        if healed_reliability(low, 0, s, CRYNUX) >= boosted_reliability(low, CRYNUX)
     )
     assert waited == 435
 
 
 @pytest.mark.parametrize(("h", "gain"), [(TENTH, "1.5"), (3 * TENTH, "0.5")])
 def test_a_success_is_a_large_part_of_a_low_h(h, gain):
-    assert Fraction(boosted_reliability(h, SEED) - h, h) == Fraction(gain)
+    assert Fraction(boosted_reliability(h, CRYNUX) - h, h) == Fraction(gain)
 
 
 def test_successes_in_a_row_bring_h_back_to_one():
@@ -228,7 +228,7 @@ def test_successes_in_a_row_bring_h_back_to_one():
 
 def test_who_joins_for_the_first_time_begins_with_h_at_one():
     history = History().starts("1", "A").times_out("1").after(1).joins("A")
-    assert reliability_at(node_after(history, "A"), history.time, SEED) == UNIT
+    assert reliability_at(node_after(history, "A"), history.time, CRYNUX) == UNIT
 
 
 # Kickout
@@ -238,15 +238,15 @@ def test_who_joins_for_the_first_time_begins_with_h_at_one():
 def test_a_pool_that_is_not_full_kicks_nobody_out_however_bad(count):
     made = node_after(History().joins("A"), "A")
     made.pool, made.pool_sum = bytes(count), 0
-    assert not is_kickout_due(made, SEED)
+    assert not is_kickout_due(made, CRYNUX)
     made.pool = bytes(50)
-    assert is_kickout_due(made, SEED)
+    assert is_kickout_due(made, CRYNUX)
 
 
 def test_a_kicked_out_node_is_no_member_and_has_no_qos():
     made: Node = node_after(full_of(0).is_kicked_out("A"), "A")
     assert made.membership is Membership.KICKED_OUT
-    assert qos_at(made, made.since, SEED) is None
+    assert qos_at(made, made.since, CRYNUX) is None
 
 
 def test_a_kickout_is_told_from_the_penalty_for_cheating():
@@ -260,6 +260,6 @@ def test_a_kickout_is_told_from_the_penalty_for_cheating():
 def test_a_short_burst_of_failures_costs_an_hour_or_two_and_no_membership():
     history = times_out_on(full_of(5), "A", 3)
     made = node_after(history, "A")
-    assert not is_kickout_due(made, SEED)
+    assert not is_kickout_due(made, CRYNUX)
     assert made.membership is Membership.MEMBER
-    assert reliability_at(made, history.time + 120 * MINUTE, SEED) > 98 * UNIT // 100
+    assert reliability_at(made, history.time + 120 * MINUTE, CRYNUX) > 98 * UNIT // 100

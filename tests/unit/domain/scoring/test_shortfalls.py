@@ -31,13 +31,13 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
 def test_what_is_never_said_is_told_with_what_it_costs(
     missing: set[type[DomainEvent]], words: str
 ):
-    (sentence,) = missing_event_types(EVERYTHING - missing, rule_set("seed", {}))
+    (sentence,) = missing_event_types(EVERYTHING - missing, rule_set("crynux", {}))
 
     assert words in sentence
 
 
 def test_other_rules_need_other_events():
-    terminal = rule_set("seed", {"close": "terminal"})
+    terminal = rule_set("crynux", {"close": "terminal"})
     legacy = rule_set("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
 
     assert not list(missing_event_types(EVERYTHING - {said.GroupValidated}, terminal))
@@ -48,11 +48,11 @@ def test_other_rules_need_other_events():
 
 
 def test_a_network_that_says_everything_costs_nothing():
-    assert list(missing_event_types(EVERYTHING, rule_set("seed", {}))) == []
+    assert list(missing_event_types(EVERYTHING, rule_set("crynux", {}))) == []
 
 
 def test_a_field_that_is_never_told_costs_what_rests_on_it():
-    terminal = rule_set("seed", {"close": "terminal"})
+    terminal = rule_set("crynux", {"close": "terminal"})
     legacy = rule_set("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
     tells = {said.TaskCreated: {"task"}, said.NodeJoined: {"node", "gpu_vram"}}
     more = {said.TaskCreated: {"group"}, said.NodeUpdated: {"timeout", "gpu_vram"}}
@@ -63,5 +63,5 @@ def test_a_field_that_is_never_told_costs_what_rests_on_it():
     assert list(missing_fields(tells, legacy)) == [
         "no timeout of a node: legacy.timeout_weight counts for nobody"
     ]
-    assert not [*missing_fields(tells, rule_set("seed", {})), *missing_fields(more, terminal)]
+    assert not [*missing_fields(tells, rule_set("crynux", {})), *missing_fields(more, terminal)]
     assert not list(missing_fields(more, legacy))

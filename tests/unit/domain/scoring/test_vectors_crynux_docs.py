@@ -1,4 +1,4 @@
-"""The letter of the Crynux page, where `seed` departs from it: tests/vectors/crynux-docs.json.
+"""The letter of the Crynux page, where `crynux` departs from it: tests/vectors/crynux-docs.json.
 
 What both have in common is in crynux.json, which runs under `crynux-docs`.
 """
@@ -11,10 +11,10 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.kickout_evidence import spread_of
 from oracle.domain.scoring.node_scores import reliability_at
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.crynux.selection_weight import (
+    CRYNUX_WEIGHTING,
     DOCS_WEIGHTING,
-    SEED_WEIGHTING,
     Weighting,
     weight_of,
 )
@@ -71,16 +71,16 @@ def test_kickout_is_not_held_for_one_creator(vector):
 def test_seed_departs_from_the_letter_where_the_page_says_and_nowhere_else():
     section = PAGE.read_text("utf-8").partition("## Seed against its letter")[2]
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
-    rules, seed = published_rules("crynux-docs"), published_rules("seed")
+    rules, seed = published_rules("crynux-docs"), published_rules("crynux")
     departures = {name: (seed[name], rules[name]) for name in rules if seed[name] != rules[name]}
-    floors = tuple(f"{one.weight_floor / UNIT:g}" for one in (SEED_WEIGHTING, DOCS_WEIGHTING))
+    floors = tuple(f"{one.weight_floor / UNIT:g}" for one in (CRYNUX_WEIGHTING, DOCS_WEIGHTING))
     assert rows == {**departures, "weight_floor": floors}
     others = {field.name for field in fields(Weighting)} - {"weight_floor"}
-    assert all(getattr(DOCS_WEIGHTING, name) == getattr(SEED_WEIGHTING, name) for name in others)
+    assert all(getattr(DOCS_WEIGHTING, name) == getattr(CRYNUX_WEIGHTING, name) for name in others)
 
 
 def test_rules_and_policy_of_the_letter_have_one_name_and_version():
     policy = policy_named("crynux-docs")
     assert isinstance(CRYNUX_DOCS, Rules)
     assert (policy.name, policy.version) == (CRYNUX_DOCS.name, CRYNUX_DOCS.version)
-    assert CRYNUX_DOCS.to_json() != SEED.to_json()
+    assert CRYNUX_DOCS.to_json() != CRYNUX.to_json()

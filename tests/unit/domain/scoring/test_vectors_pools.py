@@ -8,11 +8,11 @@ from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due, long_
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import append_score
 from oracle.domain.state.node import Membership, Node, new_node
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, node, node_after
 from tests.support.vectors import Vector, vectors_of
 
-PROFILES = {"seed_current": SEED, "relay_head": RELAY}
+PROFILES = {"seed_current": CRYNUX, "relay_head": RELAY}
 
 
 def units(number: str) -> int:
@@ -51,14 +51,14 @@ def test_the_long_term_score_is_the_mean_of_the_last_scores(vector):
     pool = b""
     for score in vector["scores_oldest_first"]:
         if score is not None:
-            pool = append_score(pool, score, SEED)
+            pool = append_score(pool, score, CRYNUX)
     made = member(pool)
     expected = vector["expected"]
 
     assert (len(pool), made.pool_sum) == (expected["n"], expected["sum"])
     if expected["q_long_rational"]:
         assert Fraction(made.pool_sum, len(pool)) == Fraction(*expected["q_long_rational"])
-    assert close_to(expected["q_long_norm"], long_term(made, SEED, 0))
+    assert close_to(expected["q_long_norm"], long_term(made, CRYNUX, 0))
 
 
 @vectors_of("qos_product")
@@ -66,8 +66,8 @@ def test_qos_is_long_term_times_reliability(vector):
     pool = b"" if vector["q_long"] is None else pool_of_mean(vector["q_long"])
     made = member(pool, units(vector["h"]))
 
-    assert close_to(vector["qos"], qos_at(made, 0, SEED) or 0)
-    assert is_excluded(made, 0, SEED) is vector["seed_excluded"]
+    assert close_to(vector["qos"], qos_at(made, 0, CRYNUX) or 0)
+    assert is_excluded(made, 0, CRYNUX) is vector["seed_excluded"]
 
 
 def kickout_input(said: Vector) -> Node:
@@ -142,7 +142,7 @@ def zero_mean_escapes_the_floor(expected: Vector) -> None:
     assert made.pool == bytes(expected["pool_size_after_join"])
     assert is_kickout_due(made, RELAY) is expected["kicked_again_at_next_finish"]
     # Under the seed's rules it starts with nothing held against it.
-    assert node_after(history, "A", SEED).pool == b""
+    assert node_after(history, "A", CRYNUX).pool == b""
 
 
 _RESEEDS = {

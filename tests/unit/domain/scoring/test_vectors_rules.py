@@ -9,7 +9,7 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
 from tests.support.vectors import Vector, the_vector, vectors_of
 
 VALID = the_vector("config_validation/valid")
@@ -55,7 +55,8 @@ RELAY_PROFILE = the_vector("profiles/relay_head")
 
 
 @pytest.mark.parametrize(
-    ("said", "rules"), [(SEED_PROFILE, SEED), (SEED_PROFILE, CRYNUX_DOCS), (RELAY_PROFILE, RELAY)]
+    ("said", "rules"),
+    [(SEED_PROFILE, CRYNUX), (SEED_PROFILE, CRYNUX_DOCS), (RELAY_PROFILE, RELAY)],
 )
 def test_the_rule_sets_have_the_numbers_of_their_profiles(said, rules):
     numbers = json.loads(rules.to_json())

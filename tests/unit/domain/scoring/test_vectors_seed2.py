@@ -1,12 +1,12 @@
-"""Where version 2 of `seed` differs from version 1: tests/vectors/seed-2.json."""
+"""Where version 2 of `crynux` differs from version 1: tests/vectors/seed-2.json."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import spread_of
 from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due, reliability_at
 from oracle.domain.scoring.rule_json import fraction
-from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, weight_of
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, weight_of
 from tests.support.histories import History, folded, node, node_after, rules_with
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import told_by_times
@@ -42,8 +42,8 @@ def test_a_node_comes_back_with_what_the_vector_says(vector):
 
     assert made.pool == bytes(expected["pool"])
     # Vectors are rounded to nearest, we round down at every step.
-    assert abs(reliability_at(made, history.time, SEED) - units(expected["h"])) <= 2
-    assert is_kickout_due(made, SEED) is expected["kickout_due"]
+    assert abs(reliability_at(made, history.time, CRYNUX) - units(expected["h"])) <= 2
+    assert is_kickout_due(made, CRYNUX) is expected["kickout_due"]
 
 
 @vectors_of("kickout_line", file="seed-2")
@@ -76,4 +76,4 @@ def test_a_kickout_is_held_where_one_creator_has_too_many_of_its_scores(vector):
 @vectors_of("weight_floor", file="seed-2")
 def test_no_eligible_node_weighs_less_than_the_floor(vector):
     stake, qos = units(vector["s"]), units(vector["qos"])
-    assert weight_of(UNIT, stake, qos, SEED_WEIGHTING) == units(vector["weight"])
+    assert weight_of(UNIT, stake, qos, CRYNUX_WEIGHTING) == units(vector["weight"])

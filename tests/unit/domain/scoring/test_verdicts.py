@@ -6,7 +6,7 @@ See docs/reference/scoring-rules.md#verdicts.
 from hypothesis import given, strategies as st
 
 from oracle.domain.fold.fold import Fold
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import History, folded, node_after
 from tests.support.vectors import vectors_of
@@ -28,7 +28,7 @@ def answered(*seconds: int) -> History:
     return history
 
 
-def scores(history: History, rules=SEED) -> list[int | None]:
+def scores(history: History, rules=CRYNUX) -> list[int | None]:
     """Return the members' scores of the one group that closed."""
     (result,) = folded(history, rules)[1].results
     return [member.score for member in result.members]
@@ -103,7 +103,7 @@ def test_verdict_is_the_same_wherever_a_run_of_events_ends(cut):
     """Whoever folds by pieces ends the last transaction by itself."""
     history = answered(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
     history.after(1).judges("h", "1")
-    fold = Fold(SEED)
+    fold = Fold(CRYNUX)
     fold.many(history.events[:cut], is_whole=False)
     fold.many(history.events[cut:], is_whole=False)
     fold.finish()

@@ -11,7 +11,7 @@ from oracle.domain.scoring.node_scores import long_term, qos_at, reliability_at
 from oracle.queries.api.history_course import CoursePoint, NodeRecord, course, thinned
 from oracle.queries.api.node_history import HistoryQuery, node_history
 from oracle.queries.api.source import QuestionError, looking
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, folded, node
 
@@ -46,13 +46,13 @@ def test_the_course_ends_where_the_fold_does(turns):
     history = played(turns)
     fold, changes = folded(history)
     found = fold.ledger.nodes[node("A")]
-    *_, last = course(record_of(changes), (1_000, history.time), SEED)
+    *_, last = course(record_of(changes), (1_000, history.time), CRYNUX)
     at = history.time
     assert last == (
         at,
-        qos_at(found, at, SEED),
-        long_term(found, SEED, at),
-        reliability_at(found, at, SEED),
+        qos_at(found, at, CRYNUX),
+        long_term(found, CRYNUX, at),
+        reliability_at(found, at, CRYNUX),
     )
 
 
@@ -83,8 +83,8 @@ def test_whoever_comes_back_begins_anew_only_after_a_kickout_that_was_due(career
     history = played_career(career)
     fold, changes = folded(history)
     found, at = fold.ledger.nodes[node("A")], history.time
-    *_, last = course(record_of(changes), (1_000, at), SEED)
-    assert last[2:] == (long_term(found, SEED, at), reliability_at(found, at, SEED))
+    *_, last = course(record_of(changes), (1_000, at), CRYNUX)
+    assert last[2:] == (long_term(found, CRYNUX, at), reliability_at(found, at, CRYNUX))
 
 
 @given(st.one_of(steps.map(played), careers.map(played_career)), st.integers(0, 100))
@@ -97,8 +97,8 @@ def test_a_course_that_begins_later_says_the_same(history, share):
         earlier=[entry for entry in record.scores if entry.time < start],
         scores=[entry for entry in record.scores if entry.time >= start],
     )
-    *_, whole = course(record, (1_000, history.time), SEED)
-    *_, part = course(late, (start, history.time), SEED)
+    *_, whole = course(record, (1_000, history.time), CRYNUX)
+    *_, part = course(late, (start, history.time), CRYNUX)
     assert whole == part
 
 
@@ -135,7 +135,7 @@ def test_the_newest_point_is_what_the_node_is_now(indexed):
     history = asked(indexed)
     with indexed.store.reading() as uow:
         found, cursor = uow.nodes.named([node("A")])[node("A")], uow.cursor.get()
-    qos = qos_at(found, cursor.time, SEED)
+    qos = qos_at(found, cursor.time, CRYNUX)
     assert qos is not None
     assert history.rows[-1][:2] == (cursor.time, decimal_text(qos))
     assert (history.exact, history.thinned) == (True, False)

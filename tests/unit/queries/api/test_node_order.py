@@ -12,7 +12,7 @@ from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.source import QuestionError, looking
 from oracle.queries.population import all_nodes
 from oracle.store.state.node_repository import NodeRepository
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
 from tests.support.histories import History, node
@@ -112,7 +112,7 @@ def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
 @settings(examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(legal_histories(40), disturbed_histories(max_size=40)),
-    st.sampled_from((SEED, RELAY, rules_with(), RESTARTING)),
+    st.sampled_from((CRYNUX, RELAY, rules_with(), RESTARTING)),
     st.lists(
         st.tuples(st.integers(0, 8), st.sampled_from([0, 1, 60, 600, 7_200])),
         min_size=2,

@@ -11,7 +11,7 @@ from oracle.domain.scoring.node_scores import qos_at
 from oracle.queries.api.recent_courses import MOST_POINTS, RecentCourses, recent
 from oracle.queries.api.source import looking
 from oracle.store.activity_repository import NodeStep
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
 
@@ -31,14 +31,14 @@ def a_history(seed: int, turns: int) -> History:
 
 def told_by_the_fold(history: History, name: str) -> list[int]:
     """The QoS at the end of every block that changed the node, oldest first."""
-    fold, found = Fold(SEED), list[int]()
+    fold, found = Fold(CRYNUX), list[int]()
     for _, said in groupby(history.events, key=lambda one: one.at.block):
         events = list(said)
         fold.many(events)
         changes = fold.drain()
         changed = {one.node for one in changes.scores} | {one.node for one in changes.reliability}
         if node(name) in changed:
-            qos = qos_at(fold.ledger.nodes[node(name)], events[-1].time, SEED)
+            qos = qos_at(fold.ledger.nodes[node(name)], events[-1].time, CRYNUX)
             assert qos is not None
             found.append(qos)
     return found
@@ -53,7 +53,7 @@ def courses_in(indexed: IndexedHistory, kept: RecentCourses):
 @pytest.mark.parametrize(("seed", "turns"), [(1, 3), (2, 40), (3, 400)])
 def test_each_value_is_what_the_fold_said_at_the_end_of_its_block(store, seed, turns):
     history = a_history(seed, turns)
-    found = courses_in(IndexedHistory(store).whole(history), RecentCourses(SEED))
+    found = courses_in(IndexedHistory(store).whole(history), RecentCourses(CRYNUX))
     for name in NAMES:
         course = found[node(name)]
         assert list(course) == told_by_the_fold(history, name)[-MOST_POINTS:]
@@ -63,7 +63,7 @@ def test_all_nodes_are_asked_for_at_once_and_those_that_stand_not_again(new_sqli
     asked = []
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(4, 60))
-        kept = RecentCourses(SEED)
+        kept = RecentCourses(CRYNUX)
         with looking(indexed.source) as look:
             rows = list(look.uow.nodes.all())
             connection = look.uow.activity._connection
@@ -83,13 +83,13 @@ def test_a_past_that_does_not_end_in_the_row_is_not_drawn(new_sqlite_store):
         indexed = IndexedHistory(store).whole(a_history(5, 60))
         with looking(indexed.source) as look:
             row = next(one for one in look.uow.nodes.all() if one.address == node("A"))
-            steps = look.uow.activity.last_steps([node("A")], SEED.pool_size + MOST_POINTS)
+            steps = look.uow.activity.last_steps([node("A")], CRYNUX.pool_size + MOST_POINTS)
     right = steps[node("A")]
     last = max(index for index, step in enumerate(right) if step.score is not None)
     wrong = [*right]
     wrong[last] = NodeStep(*wrong[last][:2], 10 - (wrong[last].score or 0), 0)
-    assert recent(right, row, SEED)
-    assert recent(wrong, row, SEED) == ()
+    assert recent(right, row, CRYNUX)
+    assert recent(wrong, row, CRYNUX) == ()
 
 
 def test_under_rules_that_restart_pools_nothing_is_drawn(new_sqlite_store):

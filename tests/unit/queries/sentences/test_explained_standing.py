@@ -25,12 +25,12 @@ from oracle.queries.sentences.node_sentences import NodeStanding, details, headl
 from oracle.queries.sentences.node_standing import standing_as_of
 from oracle.queries.sentences.score_costs import reasons
 from oracle.queries.text.human_numbers import moment, span
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import History, node
 
 
-def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
+def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation:
     """Explain the node A some seconds after a history, from its fold alone."""
     fold = Fold(rules)
     fold.many(history.events)
@@ -58,7 +58,7 @@ def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
     )
 
 
-def standing(history: History, rules: Rules = SEED, later: int = 0) -> NodeStanding:
+def standing(history: History, rules: Rules = CRYNUX, later: int = 0) -> NodeStanding:
     """Return what is said of A, as if its place were known."""
     return replace(standing_as_of(told(history, rules, later)), place=2, members=12)
 
@@ -109,9 +109,9 @@ def test_timeouts_that_exclude_say_for_how_long():
 
 def test_an_exclusion_is_over_when_it_was_said_to_be():
     seen = told(raced(1, 0, 0, 0))
-    back = exclusion_end_time(seen.node.base, seen.node.since, SEED)
-    assert is_excluded(seen.node, back - 1, SEED)
-    assert not is_excluded(seen.node, back, SEED)
+    back = exclusion_end_time(seen.node.base, seen.node.since, CRYNUX)
+    assert is_excluded(seen.node, back - 1, CRYNUX)
+    assert not is_excluded(seen.node, back, CRYNUX)
     assert f"Excluded for {span(back - seen.as_of.time)} more" in headline(standing_as_of(seen))
 
 
@@ -133,7 +133,7 @@ def test_a_full_pool_under_the_line_says_how_many_first_places_lift_it():
     assert "five first places in a row would lift it over the line" in (lifted(seen) or "")
 
 
-@pytest.mark.parametrize("rules", [SEED, RELAY])
+@pytest.mark.parametrize("rules", [CRYNUX, RELAY])
 @examples(60)
 @given(ranks=st.lists(st.integers(0, 3), max_size=12), later=st.integers(0, 5_000), ends=st.data())
 def test_every_state_has_sound_sentences_and_reasons_that_add_up(rules, ranks, later, ends):

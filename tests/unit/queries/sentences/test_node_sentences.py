@@ -17,17 +17,17 @@ from oracle.queries.sentences.node_sentences import (
     lifted,
     short_reason,
 )
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node_after
 
 NOW = 10_000
 FIGURES = replace(
-    figures_at(node_after(History().joins("A"), "A"), NOW, SEED), long_term=UNIT, qos=UNIT
+    figures_at(node_after(History().joins("A"), "A"), NOW, CRYNUX), long_term=UNIT, qos=UNIT
 )
 CALM = NodeStanding(
     figures=FIGURES,
     time=NOW,
-    rules=SEED,
+    rules=CRYNUX,
     ranks=(1, 1, 1),
     points=10 * UNIT,
     group_size=3,
@@ -99,7 +99,7 @@ standings = st.builds(
         back_at=st.none() | st.integers(NOW, NOW * 100),
     ),
     time=st.just(NOW),
-    rules=st.just(SEED),
+    rules=st.just(CRYNUX),
     ranks=st.lists(st.none() | st.integers(1, 9), max_size=50).map(tuple),
     points=st.integers(0, 10 * UNIT),
     group_size=st.none() | st.integers(1, 9),

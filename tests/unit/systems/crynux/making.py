@@ -9,7 +9,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node, new_node
 from oracle.domain.state.task import Task, new_task
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import PolicyInput
 from tests.support import histories
 
@@ -37,7 +37,7 @@ def a_task(name: str = "t", **values: Any) -> Task:
 
 def a_policy_input(
     nodes: Iterable[Node],
-    rules: Rules = SEED,
+    rules: Rules = CRYNUX,
     *,
     time: int = NOW,
     taken: AbstractSet[Address] = frozenset(),

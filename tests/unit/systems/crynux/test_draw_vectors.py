@@ -5,7 +5,7 @@ from oracle.domain.state.node import Membership, Node, new_node
 from oracle.domain.state.task import new_task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.weighted_draw import draw, seed_for
 from tests.support.vectors import FOLDER, Vector, vectors_of
@@ -40,7 +40,7 @@ def test_every_step_of_a_worked_draw_is_ours(vector):
     seed = seed_for(Hash(vector["block_hash"]), task.key)
     assert f"0x{seed.hex()}" == expected["seed"]
 
-    verdicts = CrynuxPolicy("seed", 2, UNFLOORED).follow().verdicts(task, a_policy_input(nodes))
+    verdicts = CrynuxPolicy("crynux", 2, UNFLOORED).follow().verdicts(task, a_policy_input(nodes))
     able = [verdict for verdict in verdicts if verdict.weight is not None]
     assert [{"node": verdict.node, **verdict.parts} for verdict in able] == expected["candidates"]
 
@@ -52,7 +52,7 @@ def test_every_step_of_a_worked_draw_is_ours(vector):
     ]
     assert said == expected["drawn"]
 
-    pool = CandidatePool(SEED, UNFLOORED)
+    pool = CandidatePool(CRYNUX, UNFLOORED)
     for node in nodes:
         pool.put(node)
     assert pool.draw(task, NOW, seed, draws=vector["draws"]) == drawn

@@ -9,7 +9,7 @@ from oracle.domain.ids import Address
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux import free_nodes
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import (
     Out,
@@ -17,7 +17,7 @@ from oracle.systems.crynux.requirements import (
     requirement_of,
     unavailability_reason,
 )
-from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.unit.systems.crynux.making import NOW, a_node, a_task
 from tests.unit.systems.crynux.networks import networks, requests
@@ -39,7 +39,7 @@ def fits(node: Node, task: Task, weighting: Weighting) -> bool:
 @given(
     turns=TURNS,
     tasks=st.lists(requests(), min_size=1, max_size=4),
-    weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
+    weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
 def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
     turns: list[tuple[list[Node], int, set[int]]],
@@ -49,14 +49,14 @@ def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(free_nodes, "_STALE", stale)
-    free, rows, time = FreeNodes(SEED, weighting), dict[Address, Node](), NOW
+    free, rows, time = FreeNodes(CRYNUX, weighting), dict[Address, Node](), NOW
     for changed, seconds, places in turns:
         time += seconds
         free.settle(time)
         for node in changed:
             rows[node.address] = node
             free.put(node)
-        why = {each.address: unavailability_reason(each, time, SEED) for each in rows.values()}
+        why = {each.address: unavailability_reason(each, time, CRYNUX) for each in rows.values()}
         able = [each for each in rows.values() if why[each.address] is None]
         assert free.nodes == {each.address: each for each in able}
         assert {each.address for each in free.idle()} == {
@@ -79,7 +79,7 @@ def test_who_waits_in_vain_costs_a_look_at_those_who_came_free_and_no_more(monke
         return misfit_reason(node, wanted)
 
     monkeypatch.setattr(free_nodes, "misfit_reason", look)
-    free, wanted = FreeNodes(SEED, SEED_WEIGHTING), requirement_of(a_task(min_vram=40))
+    free, wanted = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), requirement_of(a_task(min_vram=40))
     for number in range(40):
         free.put(a_node(f"{number}", gpu_vram=8))
     assert not free.has_fitting(wanted, frozenset())

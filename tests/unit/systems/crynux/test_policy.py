@@ -10,16 +10,16 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY, CrynuxPolicy
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.crynux.requirements import Out
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting, locality_boost
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting, locality_boost
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, quick, requests
 
-POLICIES = st.sampled_from([SEED_POLICY, RELAY_POLICY])
+POLICIES = st.sampled_from([CRYNUX_POLICY, RELAY_POLICY])
 
 
 def verdicts(
@@ -53,8 +53,8 @@ def test_the_order_of_the_nodes_says_nothing(nodes, task, policy, random):
 @given(networks(), requests())
 def test_a_stake_counts_beside_the_largest_only(nodes, task):
     doubled = [replace(each, stake=2 * (each.stake or 0)) for each in nodes]
-    before = verdicts(SEED_POLICY, task, a_policy_input(nodes))
-    after = verdicts(SEED_POLICY, task, a_policy_input(doubled))
+    before = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
+    after = verdicts(CRYNUX_POLICY, task, a_policy_input(doubled))
     assert after == before
 
 
@@ -62,19 +62,19 @@ def test_a_stake_counts_beside_the_largest_only(nodes, task):
 @given(networks(), requests())
 def test_an_excluded_node_is_out_whatever_else_it_has(nodes, task):
     policy_input = a_policy_input([replace(each, base=UNIT // 11, since=NOW) for each in nodes])
-    assert all(each.weight is None for each in verdicts(SEED_POLICY, task, policy_input))
+    assert all(each.weight is None for each in verdicts(CRYNUX_POLICY, task, policy_input))
 
 
 @quick
 @given(networks(), requests())
 def test_nobody_loses_weight_by_a_further_model(nodes, task):
     policy_input = a_policy_input(nodes)
-    for each in verdicts(SEED_POLICY, task, policy_input):
+    for each in verdicts(CRYNUX_POLICY, task, policy_input):
         if each.weight is not None:
             owner = policy_input.nodes[each.node]
             richer = replace(owner, models=task.models, in_use=task.models)
             others = {**policy_input.nodes, each.node: richer}
-            after = verdicts(SEED_POLICY, task, replace(policy_input, nodes=others))
+            after = verdicts(CRYNUX_POLICY, task, replace(policy_input, nodes=others))
             weight = next(a.weight for a in after if a.node == each.node)
             assert weight is not None
             assert weight >= each.weight
@@ -83,7 +83,7 @@ def test_nobody_loses_weight_by_a_further_model(nodes, task):
 @quick
 @given(networks(), requests())
 def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
-    said = verdicts(SEED_POLICY, task, a_policy_input(nodes))
+    said = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     if any(each.out == Out.MODELS_NOT_ON_DISK for each in said):
         chosen = [each.node for each in said if each.weight is not None]
         models = {each.address: each.models for each in nodes}
@@ -94,8 +94,8 @@ def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
 @quick
 @given(networks(), requests(), st.integers(0, UNIT))
 def test_no_candidate_weighs_less_than_the_floor(nodes, task, floor):
-    policy = CrynuxPolicy("seed", 2, Weighting(weight_floor=floor))
-    bare = CrynuxPolicy("seed", 2, Weighting(weight_floor=0))
+    policy = CrynuxPolicy("crynux", 2, Weighting(weight_floor=floor))
+    bare = CrynuxPolicy("crynux", 2, Weighting(weight_floor=0))
     plain = verdicts(bare, task, a_policy_input(nodes))
     for before, after in zip(plain, verdicts(policy, task, a_policy_input(nodes)), strict=True):
         assert after.weight == (None if before.weight is None else max(before.weight, floor))
@@ -138,13 +138,13 @@ REASONS: dict[str, tuple[Out | None, dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", REASONS)
 def test_a_reason_is_one_of_a_closed_list(name):
     out, values, asked = REASONS[name]
-    said = verdicts(SEED_POLICY, a_task(**asked), a_policy_input([a_node("A", **values)]))
+    said = verdicts(CRYNUX_POLICY, a_task(**asked), a_policy_input([a_node("A", **values)]))
     assert [each.out for each in said] == [out]
 
 
 def test_a_node_taken_for_another_task_is_out():
     policy_input = a_policy_input([a_node("A"), a_node("B")], taken=frozenset({node("A")}))
-    said = verdicts(SEED_POLICY, a_task(), policy_input)
+    said = verdicts(CRYNUX_POLICY, a_task(), policy_input)
     assert [each.out for each in said] == [Out.TAKEN, None]
 
 
@@ -152,7 +152,7 @@ def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
-        [each.out for each in verdicts(SEED_POLICY, task, a_policy_input(nodes, taken=taken))]
+        [each.out for each in verdicts(CRYNUX_POLICY, task, a_policy_input(nodes, taken=taken))]
         for taken in (frozenset(), frozenset({node("A")}))
     ]
     assert outs == [[None, Out.MODELS_NOT_ON_DISK], [Out.TAKEN, None]]
@@ -160,7 +160,7 @@ def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
 
 def test_a_verdict_shows_what_the_weight_is_made_of():
     nodes = [a_node("A", stake=25 * UNIT, pool=bytes([8])), a_node("B")]
-    said = verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))[0]
+    said = verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))[0]
     expected = {"S": Fraction(1, 2), "QoS": Fraction(4, 5), "M": Fraction(1)}
     expected["W"] = expected["S"] * expected["QoS"] / (expected["S"] + expected["QoS"])
     assert list(said.parts) == ["S", "QoS", "M", "W"]
@@ -174,25 +174,25 @@ def test_locality_is_rounded_down_line_by_line():
     counted = frozenset("abcdefghijk")
     owner = a_node("A", models=("a",), in_use=("a",))
     # 1 + 0.7/11 + 0.3/11, both rounded down: one unit less than 1 + 1/11 rounded down.
-    assert locality_boost(owner, counted, SEED_WEIGHTING) == UNIT + UNIT // 11 - 1
+    assert locality_boost(owner, counted, CRYNUX_WEIGHTING) == UNIT + UNIT // 11 - 1
 
 
 def test_a_node_whose_mean_is_0_weighs_the_floor_and_no_more():
     nodes = [a_node("A", pool=bytes(3)), a_node("B")]
-    weights = [each.weight for each in verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))]
+    weights = [each.weight for each in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))]
     assert weights == [UNIT // 100, UNIT // 3]
 
 
 def test_the_largest_stake_counts_also_where_its_node_is_busy():
     nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
     # S and QoS are one half.
-    weights = [each.weight for each in verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))]
+    weights = [each.weight for each in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))]
     assert weights == [None, UNIT // 4]
 
 
 def test_a_model_in_use_counts_also_where_its_disk_was_never_told():
     nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
-    said = verdicts(SEED_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes))
+    said = verdicts(CRYNUX_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes))
     assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), 1]
 
 
@@ -224,4 +224,4 @@ def test_a_relay_node_stays_out_until_its_reliability_is_back():
         for seconds in (0, 600)
     ]
     assert outs == [Out.EXCLUDED, None]
-    assert verdicts(SEED_POLICY, a_task(), a_policy_input([member], SEED))[0].out is None
+    assert verdicts(CRYNUX_POLICY, a_task(), a_policy_input([member], CRYNUX))[0].out is None

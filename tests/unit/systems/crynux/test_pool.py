@@ -13,8 +13,8 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux import candidate_pool as pool_module
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
-from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.registry import rule_set
 from oracle.systems.weighted_draw import draw
 from tests.support import histories
@@ -31,13 +31,13 @@ LEGACY = {
     "kickout_tasks": "10",
 }
 SETTINGS: list[tuple[Rules, Weighting]] = [
-    (SEED, SEED_WEIGHTING),
-    (SEED, Weighting(weight_floor=UNIT // 50)),
+    (CRYNUX, CRYNUX_WEIGHTING),
+    (CRYNUX, Weighting(weight_floor=UNIT // 50)),
     (RELAY, RELAY_WEIGHTING),
     # All pools are lost in the middle of what is looked at.
-    (replace(RELAY, restarts=(NOW + 30,)), SEED_WEIGHTING),
+    (replace(RELAY, restarts=(NOW + 30,)), CRYNUX_WEIGHTING),
     # Every score depends on all others.
-    (rule_set("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), SEED_WEIGHTING),
+    (rule_set("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), CRYNUX_WEIGHTING),
 ]
 TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node), max_size=3)
 
@@ -119,7 +119,7 @@ TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 
 
 def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():
-    pool, member = CandidatePool(SEED, SEED_WEIGHTING), a_node("A")
+    pool, member = CandidatePool(CRYNUX, CRYNUX_WEIGHTING), a_node("A")
     pool.put(member)
     assert pool.has_candidate(a_task(), NOW)
     member.running = 1
@@ -129,7 +129,7 @@ def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():
 
 
 def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     rich, poor = a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)
     weights = []
     for change in (
@@ -144,7 +144,7 @@ def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
 
 
 def test_time_may_go_back_to_where_a_node_was_excluded():
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     pool.put(a_node("A", base=UNIT // 20))
     pool.put(a_node("B"))
     for seconds, members in ((600, "AB"), (0, "B"), (600, "AB"), (0, "B")):
@@ -155,7 +155,7 @@ def test_time_may_go_back_to_where_a_node_was_excluded():
 
 
 def test_the_floor_holds_while_a_node_heals():
-    pool = CandidatePool(SEED, Weighting(weight_floor=UNIT // 50))
+    pool = CandidatePool(CRYNUX, Weighting(weight_floor=UNIT // 50))
     pool.put(a_node("A", pool=bytes(3), base=UNIT // 2))
     assert pool.candidates(a_task(), NOW) == [(histories.node("A"), UNIT // 50)]
 
@@ -170,14 +170,14 @@ def test_without_a_fallback_nobody_has_a_task_whose_models_nobody_has():
 
 def test_restart_without_a_score_since_changes_no_weight():
     rules = replace(RELAY, restarts=(NOW + 30,))
-    pool = CandidatePool(rules, SEED_WEIGHTING)
+    pool = CandidatePool(rules, CRYNUX_WEIGHTING)
     pool.put(a_node("A", pool=bytes([10, 5])))
     weights = [pool.candidates(a_task(), NOW + seconds)[0][1] for seconds in (0, 30, 29)]
     assert weights == [75 * UNIT // 175] * 3
 
 
 def test_many_changes_at_once_are_all_seen():
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
     for each in nodes:
         pool.put(each)
@@ -190,7 +190,7 @@ def test_many_changes_at_once_are_all_seen():
 
 
 def test_invented_requirements_do_not_fill_the_memory():
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     pool.put(a_node("A", gpu_vram=10_000))
     for vram in range(1, 300):
         assert pool.has_candidate(a_task(min_vram=vram), NOW)
@@ -199,7 +199,7 @@ def test_invented_requirements_do_not_fill_the_memory():
 
 def test_invented_requirements_do_not_fill_the_memory_of_a_large_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_PLACES", 1_000)
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
         pool.put(a_node(f"{n}"))
     for n in range(20):
@@ -211,7 +211,7 @@ def test_invented_requirements_do_not_fill_the_memory_of_a_large_network(monkeyp
 
 def test_one_kind_of_task_is_kept_ready_however_large_the_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_PLACES", 100)
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
         pool.put(a_node(f"{n}"))
     for models in ((), ("base:a",), ()):
@@ -220,7 +220,7 @@ def test_one_kind_of_task_is_kept_ready_however_large_the_network(monkeypatch):
 
 
 def test_changes_that_no_task_asks_about_do_not_pile_up():
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", gpu_vram=24) for n in range(300)]
     for each in nodes:
         pool.put(each)

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state.node import REMEMBERED_SECONDS, DownloadRequest, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_policy import SEED_POLICY, ModelSpread
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, ModelSpread
 from oracle.systems.crynux.predownload import (
     Predownload,
     is_any_scarce,
@@ -15,7 +15,7 @@ from oracle.systems.crynux.predownload import (
     requests_of,
 )
 from oracle.systems.crynux.requirements import unavailability_reason
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, quick, requests
@@ -26,7 +26,7 @@ MINUTES = 60
 
 def asked(nodes: list[Node], task: Task | None = None, **more: int) -> list[Predownload]:
     wanted = task or a_task(models=(MODEL,))
-    return predownloads(wanted, a_policy_input(nodes), SEED_WEIGHTING, ModelSpread(**more))
+    return predownloads(wanted, a_policy_input(nodes), CRYNUX_WEIGHTING, ModelSpread(**more))
 
 
 def request(minutes_ago: int, *, model: str = MODEL) -> DownloadRequest:
@@ -40,9 +40,9 @@ def test_those_asked_could_run_the_task_when_free_but_for_the_model(nodes, task)
     policy_input = a_policy_input(nodes)
     # The same with nobody busy and no models: nobody is out for them.
     rested = a_policy_input([replace(each, running=0) for each in nodes])
-    plain = SEED_POLICY.follow().verdicts(replace(task, models=()), rested)
+    plain = CRYNUX_POLICY.follow().verdicts(replace(task, models=()), rested)
     eligible = {each.node for each in plain if each.weight is not None}
-    said = {one.model: one for one in predownloads(task, policy_input, SEED_WEIGHTING)}
+    said = {one.model: one for one in predownloads(task, policy_input, CRYNUX_WEIGHTING)}
     free = [
         each
         for each in nodes
@@ -84,7 +84,7 @@ def test_who_runs_the_task_is_not_asked_it_downloads_by_itself():
     runs, other = a_node("A", running=1), a_node("B")
     scene = replace(a_policy_input([runs, other]), taken=frozenset({node("A")}))
     task = a_task(models=(MODEL,))
-    assert predownloads(task, scene, SEED_WEIGHTING) == [Predownload(MODEL, 0, 0, (node("B"),))]
+    assert predownloads(task, scene, CRYNUX_WEIGHTING) == [Predownload(MODEL, 0, 0, (node("B"),))]
 
 
 def test_who_was_asked_and_may_still_answer_counts_as_one_who_has_it():

@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Ending, Task
-from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING
 from oracle.systems.waiting import QueueGroup, capacity_for, is_waiting
 from tests.support import histories
 from tests.support.document.crynux_queue import TaskQueue
@@ -44,7 +44,7 @@ def by_value(tasks: list[Task]) -> list[Task]:
 
 
 @quick
-@given(queues(), st.sampled_from([SEED_POLICY, RELAY_POLICY]), a_row("A"))
+@given(queues(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]), a_row("A"))
 def test_a_freed_node_takes_the_best_task_that_it_could_be_drawn_for(tasks, policy, node):
     """Heads of groups and all tasks one by one come to the same."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
@@ -58,7 +58,7 @@ def test_a_freed_node_takes_the_best_task_that_it_could_be_drawn_for(tasks, poli
 @quick
 @given(queues())
 def test_every_task_waits_in_one_group_the_most_valuable_first(tasks):
-    queue = TaskQueue(PRICING, SEED_WEIGHTING, tasks)
+    queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     assert [each.task for each in queue.in_order()] == by_value(tasks)
     groups = queue.groups()
     assert sum(map(len, groups.values())) == len(queue) == len(tasks)
@@ -73,7 +73,7 @@ def test_every_task_waits_in_one_group_the_most_valuable_first(tasks):
 @quick
 @given(queues(), st.integers(1, 9))
 def test_what_is_dropped_is_worth_no_more_than_what_stays(tasks, room):
-    queue = TaskQueue(PRICING, SEED_WEIGHTING, tasks)
+    queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     dropped = queue.overflow(room)
     for each in dropped:
         queue.discard(each.key)
@@ -85,7 +85,7 @@ def test_what_is_dropped_is_worth_no_more_than_what_stays(tasks, room):
 @quick
 @given(queues(), st.randoms())
 def test_a_queue_is_what_is_in_it_however_it_came_there(tasks, random):
-    queue = TaskQueue(PRICING, SEED_WEIGHTING, random.sample(tasks, len(tasks)))
+    queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, random.sample(tasks, len(tasks)))
     for task in tasks[::2]:
         queue.discard(task.key)
         queue.discard(task.key)
@@ -94,12 +94,12 @@ def test_a_queue_is_what_is_in_it_however_it_came_there(tasks, random):
     for task in tasks[::3]:
         queue.discard(task.key)
     left = [task for n, task in enumerate(tasks) if n % 3]
-    assert queue.groups() == TaskQueue(PRICING, SEED_WEIGHTING, left).groups()
+    assert queue.groups() == TaskQueue(PRICING, CRYNUX_WEIGHTING, left).groups()
 
 
 def test_of_equal_tasks_the_oldest_is_taken_and_the_newest_dropped():
     tasks = [a_task(f"{9 - n}", fee=10, created_at=Position(n, 0, 0)) for n in range(3)]
-    queue = TaskQueue(PRICING, SEED_WEIGHTING, tasks)
+    queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     assert [each.task for each in queue.in_order()] == tasks
     assert [each.task for each in queue.overflow(1)] == [tasks[2], tasks[1]]
 
@@ -111,7 +111,7 @@ def test_groups_stand_by_memory_then_by_card_and_any_card_last():
         a_task("3", required_gpu="A4", required_gpu_vram=16),
         a_task("4", min_vram=24),
     ]
-    groups = TaskQueue(PRICING, SEED_WEIGHTING, tasks).groups()
+    groups = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks).groups()
     assert [*groups] == [(24, None), (16, "A4"), (16, "T4"), (16, None)]
 
 
@@ -123,7 +123,7 @@ def test_a_head_is_passed_over_by_a_node_that_cannot_run_it():
     ]
     node = a_node("A", version=(1, 0, 0))
     taken = []
-    for weighting in (SEED_WEIGHTING, RELAY_WEIGHTING):
+    for weighting in (CRYNUX_WEIGHTING, RELAY_WEIGHTING):
         head = TaskQueue(PRICING, weighting, tasks).next_for(node)
         assert head is not None
         taken.append(head.task.fee)

@@ -9,7 +9,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.waiting import QueueGroup, capacity_for, is_waiting
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.vectors import the_vector
@@ -51,7 +51,7 @@ def test_the_order_is_by_value_then_by_age():
         for each in ORDER["tasks"]
     ]
     names = {task.key: each["name"] for task, each in zip(tasks, ORDER["tasks"], strict=True)}
-    queue = TaskQueue(SECOND, SEED_WEIGHTING, filter(is_waiting, tasks))
+    queue = TaskQueue(SECOND, CRYNUX_WEIGHTING, filter(is_waiting, tasks))
     assert [names[each.key] for each in queue.in_order()] == ORDER["expected_page"]
 
 
@@ -60,7 +60,7 @@ def started(vector: dict[str, Any]) -> Position | None:
 
 
 def test_a_freed_node_compares_the_heads_of_its_own_groups():
-    queue = TaskQueue(SECOND, SEED_WEIGHTING)
+    queue = TaskQueue(SECOND, CRYNUX_WEIGHTING)
     groups = {name: group_named(name) for name in FIGURE["groups"]}
     n = 0
     for name, fees in FIGURE["groups"].items():
@@ -86,7 +86,9 @@ def group_named(name: str) -> QueueGroup:
 def test_a_full_queue_drops_the_least_valuable_the_new_one_included(case):
     room = capacity_for(case["n_nodes"], Fraction(case["alpha"]))
     fees = [*map(int, case["queue_values"]), int(case["new_value"])]
-    queue = TaskQueue(SECOND, SEED_WEIGHTING, (created(n, fee=fee) for n, fee in enumerate(fees)))
+    queue = TaskQueue(
+        SECOND, CRYNUX_WEIGHTING, (created(n, fee=fee) for n, fee in enumerate(fees))
+    )
     dropped = queue.overflow(room)
     for each in dropped:
         queue.discard(each.key)

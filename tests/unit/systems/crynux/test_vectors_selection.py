@@ -12,8 +12,8 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_policy import (
     CRYNUX_DOCS_POLICY,
+    CRYNUX_POLICY,
     RELAY_POLICY,
-    SEED_POLICY,
     CrynuxPolicy,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
@@ -89,7 +89,7 @@ def test_a_mean_of_zero_is_no_new_node():
 @vectors_of("locality_table")
 def test_more_models_at_hand_boost_more(vector):
     made = a_node("A", models=MODELS[: vector["local"]], in_use=MODELS[: vector["in_use"]])
-    boost = locality_boost(made, frozenset(MODELS[: vector["total"]]), SEED_POLICY.weighting)
+    boost = locality_boost(made, frozenset(MODELS[: vector["total"]]), CRYNUX_POLICY.weighting)
     assert f"{boost / UNIT:.6f}" == vector["boost"]
 
 

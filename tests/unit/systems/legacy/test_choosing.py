@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy import trio_selection
 from oracle.systems.legacy.grading import CardGroup, card_group_of, group_by_card
 from oracle.systems.legacy.legacy_eligibility import candidacy_of
@@ -184,7 +184,7 @@ def test_of_nodes_without_any_weight_each_counts_the_same():
 def test_under_other_rules_the_pool_stands_for_the_window():
     nodes = cards({("RTX 4090", 24): 3})
     nodes[0].pool, nodes[1].pool = bytes([10, 10]), bytes([5])
-    found = speeds(nodes, 0, SEED, equal=False)
+    found = speeds(nodes, 0, CRYNUX, equal=False)
     assert [found[made.address].share for made in nodes] == [UNIT, UNIT // 2, None]
 
 

@@ -20,7 +20,7 @@ from oracle.domain.scoring.node_scores import (
     qos_at,
 )
 from oracle.domain.state.node import Membership
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, node_after
 from tests.unit.systems.legacy.networks import RULES, legacy_with, member, ran, rules_with, scored
 
@@ -35,9 +35,9 @@ def test_who_is_no_member_is_nobodys_peer():
 
 
 def test_other_rules_know_no_peers():
-    assert peers_at([member("A")], 0, SEED) is None
-    assert factors_of(member("A"), 0, SEED, None) is None
-    assert incentive_shares([member("A")], 0, SEED) == {}
+    assert peers_at([member("A")], 0, CRYNUX) is None
+    assert factors_of(member("A"), 0, CRYNUX, None) is None
+    assert incentive_shares([member("A")], 0, CRYNUX) == {}
 
 
 def test_legacy_rules_do_not_score_a_node_without_its_peers():
@@ -148,4 +148,4 @@ def test_the_line_itself_is_no_kickout():
 def test_the_contracts_line_of_kickout_is_that_of_the_node_score():
     assert kick_below_of(rules_with(kickout_below=4 * UNIT)) == 2000
     assert kick_below_of(rules_with(kickout_below=20 * UNIT)) == 10_000
-    assert kick_below_of(SEED) == 2000
+    assert kick_below_of(CRYNUX) == 2000

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.legacy_round_scores import round_scores
 from oracle.domain.ids import GroupKey
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
 from tests.unit.systems.legacy.networks import RULES, ran, rules_with
 
@@ -153,7 +153,7 @@ def test_group_member_that_commits_and_falls_silent_keeps_its_commitment_score()
 
 
 def test_reveals_score_nothing_under_rules_without_rounds():
-    entries = folded(committed_group("ABC", "CBA"), SEED)[1].scores
+    entries = folded(committed_group("ABC", "CBA"), CRYNUX)[1].scores
     assert [entry.score for entry in entries] == [10, 5, 2]
 
 

@@ -11,7 +11,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Ending
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.follower import Answer, Attribution, TaskOutcome, Terminal
 from tests.support.examples import examples
 from tests.support.random_histories import any_events, any_histories
@@ -37,7 +37,7 @@ def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, End
 
 def by_the_fold(events: list[DomainEvent]) -> list[Said]:
     """What the fold makes of a history, told as outcomes."""
-    fold, notes, times = Fold(SEED), list[Said](), dict[Position, int]()
+    fold, notes, times = Fold(CRYNUX), list[Said](), dict[Position, int]()
     for event in events:
         times[event.at] = event.time
         key = getattr(event, "task", None)

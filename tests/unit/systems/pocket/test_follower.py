@@ -16,7 +16,7 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fold.fold import Fold
 from oracle.domain.state.task import Task, new_task
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.node_selector import PortalMemory
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD as HEAD
@@ -47,7 +47,7 @@ def followed(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
 def policy_input(history: History, *taken: str) -> PolicyInput:
     fold, _ = folded(history)
     return PolicyInput(
-        fold.ledger.nodes, SEED, history.time, frozenset(node(name) for name in taken)
+        fold.ledger.nodes, CRYNUX, history.time, frozenset(node(name) for name in taken)
     )
 
 
@@ -254,11 +254,11 @@ def told(follower: PocketFollower, now: int) -> dict[str, object]:
 @examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
 def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent], cut, policy):
-    asking, replaying, fold = policy.follow(), policy.follow(), Fold(SEED)
+    asking, replaying, fold = policy.follow(), policy.follow(), Fold(CRYNUX)
     for event in events:
         asking.take(event)
         fold.many([event])
-        asking.verdicts(SD, PolicyInput(fold.ledger.nodes, SEED, event.time))
+        asking.verdicts(SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time))
     for event in events[:cut]:
         replaying.take(event)
     replaying = deepcopy(replaying)
@@ -272,12 +272,12 @@ def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent
 @given(events=any_histories())
 @examples(40)
 def test_every_member_is_judged_once_in_order_of_address(events: list[DomainEvent], policy):
-    follower, fold = policy.follow(), Fold(SEED)
+    follower, fold = policy.follow(), Fold(CRYNUX)
     fold.many(events)
     for event in events:
         follower.take(event)
     now = max((event.time for event in events), default=0)
-    verdicts = follower.verdicts(SD, PolicyInput(fold.ledger.nodes, SEED, now))
+    verdicts = follower.verdicts(SD, PolicyInput(fold.ledger.nodes, CRYNUX, now))
     members = [a for a, n in fold.ledger.nodes.items() if n.membership.value == "member"]
     assert [verdict.node for verdict in verdicts] == sorted(members)
     assert all((v.weight is None) == (v.out is not None) for v in verdicts)

@@ -9,7 +9,7 @@ from hashlib import sha256
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.pocket_policy import ARTICLE
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import draw
@@ -26,7 +26,7 @@ def candidates() -> list[tuple[Address, int]]:
     follower = ARTICLE.follow()
     for event in history.events:
         follower.take(event)
-    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     said = follower.verdicts(fold.ledger.tasks[task("t")], policy_input)
     return [(one.node, one.weight) for one in said if one.weight is not None]
 
