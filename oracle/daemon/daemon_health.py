@@ -21,7 +21,7 @@ from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.health import report_findings
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
-from oracle.telemetry.outbox_metrics import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxFigures
 
 # Turns of a step that failed in a row before the daemon is not ready.
 READY_WITHIN_FAILURES = 3

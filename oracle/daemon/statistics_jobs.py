@@ -18,7 +18,7 @@ from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_con
 from oracle.queries.stats import DatabaseCount, dispatch_statistics
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics, node_metrics, outbox_metrics
-from oracle.telemetry.outbox_metrics import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxFigures
 from oracle.txmgr.context import TxContext
 
 STATISTICS_SECONDS = 10.0

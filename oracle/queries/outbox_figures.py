@@ -34,11 +34,7 @@ from oracle.reporting.push_retries import MOST_TRIES, GivenUp, given_up
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import NOOP, Account
-from oracle.telemetry.outbox_metrics import (
-    AccountFigures,
-    ContractFigures,
-    OutboxFigures,
-)
+from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
 from oracle.txmgr.budget import runway, show
 from oracle.txmgr.client.receipts import nonce_at
 from oracle.txmgr.context import TxContext

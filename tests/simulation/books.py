@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from oracle.telemetry.outbox_metrics import BucketCounts, OutboxFigures
+from oracle.telemetry.outbox_counts import BucketCounts, OutboxFigures
 from tests.simulation.chain import Block, hash_of
 from tests.simulation.money import Money
 from tests.simulation.statements import Statements

@@ -8,11 +8,7 @@ from contextlib import contextmanager
 from oracle import telemetry
 from oracle.telemetry import metrics, outbox_metrics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
-from oracle.telemetry.outbox_metrics import (
-    AccountFigures,
-    ContractFigures,
-    OutboxFigures,
-)
+from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
 from reference.markdown import head, table
 
 _ABOUT = """\

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, func, select
 from oracle.domain.ids import Address
 from oracle.store.outbox.records import Account, NonceState
 from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_intent, pub_nonce
-from oracle.telemetry.outbox_metrics import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxFigures
 
 _ENDED = (NonceState.FINAL.value, NonceState.FOREIGN.value)
 

@@ -23,7 +23,7 @@ from oracle.queries.status import StatusReport
 from oracle.queries.status_models import NetworkStatus
 from oracle.queries.text.status_text import situation
 from oracle.store.outbox.records import Account
-from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures
+from oracle.telemetry.outbox_counts import ContractFigures, OutboxFigures
 from tests.support.cli.local_network import local_network, write
 from tests.unit.cli.test_outbox_words import LIVE_PUSH
 

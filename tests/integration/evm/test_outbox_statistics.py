@@ -11,7 +11,7 @@ from oracle.queries.outbox_figures import (
     with_accounts,
     with_contract,
 )
-from oracle.telemetry.outbox_metrics import BucketCounts, OutboxFigures
+from oracle.telemetry.outbox_counts import BucketCounts, OutboxFigures
 from tests.support.evm.fixtures import chain
 from tests.support.office import Office
 from tests.support.txmgr.office_fixtures import (

@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
     SignedCall,
     Stamp,
 )
-from oracle.telemetry.outbox_metrics import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxFigures
 
 ME = Account(1, Address("0x" + 40 * "1"))
 CONTRACT = Address("0x" + 40 * "c")

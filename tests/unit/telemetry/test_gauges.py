@@ -12,7 +12,7 @@ from oracle.store.reports.hold_repository import ReportHold
 from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import REGISTRY, DispatchStatistics, IndexStatistics
-from oracle.telemetry.outbox_metrics import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxFigures
 
 
 @pytest.fixture(autouse=True)

@@ -68,8 +68,8 @@ def test_kickout_is_not_held_for_one_creator(vector):
     assert (spread.hold_reason(CRYNUX_DOCS) is not None) is vector["held"]
 
 
-def test_seed_departs_from_the_letter_where_the_page_says_and_nowhere_else():
-    section = PAGE.read_text("utf-8").partition("## Seed against its letter")[2]
+def test_crynux_departs_from_the_letter_where_the_page_says_and_nowhere_else():
+    section = PAGE.read_text("utf-8").partition("## Crynux against its letter")[2]
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
     rules, seed = published_rules("crynux-docs"), published_rules("crynux")
     departures = {name: (seed[name], rules[name]) for name in rules if seed[name] != rules[name]}
