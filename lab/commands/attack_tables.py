@@ -6,7 +6,7 @@ import typer
 
 from lab.attack.attack import AttackPlan, Finding
 from lab.closed_loop.economics import COIN
-from lab.page.html import NOTHING, fraction
+from lab.page.number_text import fraction, percent
 from oracle.queries.text.text_tables import foreign, print_table
 
 _WHOLE = 80
@@ -42,7 +42,7 @@ def _cells(finding: Finding, limit: int) -> Iterator[str]:
     yield coins(finding.spent)
     yield percent(finding.gain)
     yield percent(finding.harm)
-    yield NOTHING if finding.price is None else fraction(finding.price, 2)
+    yield fraction(finding.price, 2)
     yield percent(finding.spoiled)
     yield str(finding.out)
     yield verdict(finding, limit)
@@ -61,11 +61,6 @@ def coins(gwei: int) -> str:
     """Write gwei as coins, for people."""
     sign = "-" if gwei < 0 else ""
     return f"{sign}{abs(gwei) // COIN:,}.{abs(gwei) % COIN // 10**7:02d}"
-
-
-def percent(units: int) -> str:
-    """Write a part as percent, for people."""
-    return f"{fraction(100 * units, 1)} %"
 
 
 def _print_known(findings: Sequence[Finding], limit: int) -> None:

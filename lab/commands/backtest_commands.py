@@ -36,7 +36,7 @@ from lab.commands.loop_options import (
     loop_plan,
     processes,
 )
-from lab.page.page import page_of
+from lab.page.backtest_page import backtest_page
 from oracle.cli.event_files import lines_of
 from oracle.cli.inspect.parquet_command import exported_history
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
@@ -156,7 +156,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         compared = _compared(events, config, columns, wanted)
         if page is not None:
             options = _asked(wanted, events, changes or [], grid)
-            page.write(page_of(compared, [*options, *(("note", note) for note in notes)]))
+            notes_shown = [("note", note) for note in notes]
+            page.write(backtest_page(compared, [*options, *notes_shown]))
     if as_json:
         print_json(comparison_answer(compared, notes))
     else:

@@ -7,8 +7,8 @@ import typer
 
 from lab.backtest.comparison import Comparison, SystemResult
 from lab.backtest.results import DueInterval
-from lab.page.html import NOTHING, fraction, lasting, whole_moment
-from lab.page.page_tables import ABOUT_SHARES, extent
+from lab.page.number_text import NOTHING, fraction, lasting, percent, whole_moment
+from lab.page.tables import ABOUT_SHARES, extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import WIDTH, foreign, print_table
 
@@ -138,17 +138,13 @@ def _print_shares(compared: Comparison) -> None:
         (
             node,
             str(first.actual(node)),
-            _percent(first.actual_share(node)),
-            *(_percent(side.expected_share(node)) for side in compared.sides),
+            percent(first.actual_share(node), 2),
+            *(percent(side.expected_share(node), 2) for side in compared.sides),
         )
         for node in nodes
     ]
     print_table(("node", "tasks", "was", *names), rows)
     _print_rest(len(every), len(nodes))
-
-
-def _percent(units: int | None) -> str:
-    return NOTHING if units is None else f"{fraction(100 * units, 2)} %"
 
 
 def _print_kickouts(compared: Comparison) -> None:

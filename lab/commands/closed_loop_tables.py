@@ -8,7 +8,7 @@ import typer
 from lab.closed_loop.loop_plan import LoopPlan
 from lab.closed_loop.rule_measures import MEASURES, RuleMeasures
 from lab.closed_loop.rule_search import ComparisonPlan, Search
-from lab.page.html import NOTHING, fraction, lasting
+from lab.page.number_text import NOTHING, fraction, lasting, percent
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import foreign, print_table
 
@@ -47,7 +47,7 @@ def _cells(found: RuleMeasures) -> Iterator[str]:
 
 
 def _percent(millionths: int) -> str:
-    return f"{fraction(100 * millionths * (UNIT // _MILLION), 3)} %"
+    return percent(millionths * (UNIT // _MILLION), 3)
 
 
 def print_search(searched: Search, plan: ComparisonPlan) -> None:

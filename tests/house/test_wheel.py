@@ -142,6 +142,12 @@ def test_it_replays_a_file(program, elsewhere):
     assert [node["node"] for node in told["nodes"]] == [NODE]
 
 
+def test_installed_program_writes_an_attack_page(program, elsewhere):
+    network = ("--tasks", "150", "--nodes", "6", "--jobs", "1", "--html", "attack.html")
+    ran(elsewhere, program, "attack", "--rules", "seed", "--strategy", "silent", *network)
+    assert "<h1>Attacks</h1>" in (elsewhere / "attack.html").read_text("utf-8")
+
+
 @pytest.mark.evm
 @pytest.mark.nightly
 def test_it_plays_the_demo(program, elsewhere):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.page.html import moment, whole_moment
+from lab.page.number_text import moment, whole_moment
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from oracle.queries.text.status_text import shown_time

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 
 from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
@@ -31,6 +31,7 @@ from oracle.queries.text.human_numbers import (
     ordinal,
     span,
 )
+from oracle.queries.text.templates import template_environment
 from oracle.queries.text.text_tables import foreign, in_utc
 
 FOLDER = Path(__file__).parent
@@ -135,13 +136,7 @@ def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  #
 @cache
 def environment() -> Environment:
     """Return the templates; everything that is put into one is escaped."""
-    made = Environment(
-        loader=FileSystemLoader(FOLDER / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = template_environment(FOLDER / "templates")
     made.globals.update(navigation=NAVIGATION, asset=asset, signs=STATE_SIGNS)
     made.filters.update(
         utc=moment,

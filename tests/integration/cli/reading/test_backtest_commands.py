@@ -219,7 +219,7 @@ def test_the_page_loads_nothing(page):
 
 
 def test_foreign_text_is_shown_and_does_nothing(page):
-    assert "&lt;script src=&quot;http://evil.example/x.js&quot;&gt;\\u202e" in page
+    assert "&lt;script src=&#34;http://evil.example/x.js&#34;&gt;\\u202e" in page
     assert "\u202e" not in page
 
 

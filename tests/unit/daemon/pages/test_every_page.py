@@ -3,11 +3,13 @@
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
 from typing_extensions import override
 
+import lab.page
 from oracle.daemon.web.pages.chain_pages import PAGES
 from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS
 from oracle.domain.blocks import Position
@@ -168,7 +170,10 @@ def test_the_policy_allows_nothing_from_elsewhere_and_nothing_inline():
 
 
 def test_no_template_switches_the_escaping_off():
-    for template in sorted((FOLDER / "templates").glob("*.html")):
+    lab_folder = Path(lab.page.__file__).parent
+    templates = [*(FOLDER / "templates").glob("*.html"), *lab_folder.glob("templates/*.html")]
+    assert {"node.html", "attack.html"} <= {template.name for template in templates}
+    for template in templates:
         text = template.read_text("utf-8")
         assert not re.search(r"\|\s*safe|autoescape|Markup|hx-on|\bjs:", text), template.name
 

@@ -1,0 +1,158 @@
+"""Shapes of a plot and the pixels where they lie; templates write them as SVG."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+WIDTH = 1040
+# The systems that plots show, each in its own colour (style.css); tables show all.
+MAX_SYSTEMS = 8
+_NAMES_WIDTH, _RIGHT = 150.0, 52.0
+_TOP, _LANE, _BETWEEN = 24.0, 10.0, 9.0
+
+
+class Label(NamedTuple):
+    """A text at a place; `anchor` is SVG's text-anchor."""
+
+    text: str
+    x: float
+    y: float
+    anchor: str = "start"
+
+
+class Line(NamedTuple):
+    """A straight line from one point to another."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
+class Bar(NamedTuple):
+    """A rectangle; `series` is the class of its colour, `tip` the text under a pointer."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    series: str
+    tip: str
+
+
+class Dot(NamedTuple):
+    """A circle."""
+
+    x: float
+    y: float
+    series: str
+    tip: str
+
+
+class Curve(NamedTuple):
+    """A line through points, as SVG writes them."""
+
+    points: str
+    series: str
+    tip: str
+
+
+@dataclass(slots=True)
+class Plot:
+    """The shapes of one drawing, `width` by `height` pixels large."""
+
+    name: str
+    width: float
+    height: float
+    grid: list[Line] = field(default_factory=list)
+    diagonals: list[Line] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    row_names: list[Label] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    curves: list[Curve] = field(default_factory=list)
+    dots: list[Dot] = field(default_factory=list)
+    diamonds: list[Curve] = field(default_factory=list)
+
+
+class Figure(NamedTuple):
+    """A plot, the systems of its legend, and how many nodes of how many are shown."""
+
+    plot: Plot
+    systems: Sequence[str]
+    shown: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Maps values from `low` to `high` to pixels from `start` to `end`."""
+
+    low: int
+    high: int
+    start: float
+    end: float
+
+    def pixel(self, value: int) -> float:
+        """Return the pixel of a value; values outside of the axis are drawn at its edge."""
+        if self.high <= self.low:
+            return self.start
+        inside = min(max(value, self.low), self.high) - self.low
+        return round(self.start + (self.end - self.start) * inside / (self.high - self.low), 1)
+
+    def marks(self, count: int) -> list[int]:
+        """Return values evenly over the axis, both ends included."""
+        if self.high <= self.low:
+            return [self.low]
+        return [self.low + (self.high - self.low) * n // count for n in range(count + 1)]
+
+
+@dataclass(slots=True)
+class RowPlot:
+    """A plot of one row for each name, with so many lanes, all on one horizontal axis."""
+
+    plot: Plot
+    axis: Axis
+    lanes: int
+
+    @classmethod
+    def of_rows(
+        cls, title: str, names: Sequence[str], lanes: int, values: tuple[int, int]
+    ) -> Self:
+        """Return rows without shapes; the axis goes from one of `values` to the other."""
+        height = _LANE * lanes + _BETWEEN
+        plot = Plot(title, WIDTH, _TOP + height * len(names))
+        plot.row_names = [
+            Label(name, 0, _TOP + height * row + _LANE * lanes / 2 + 4)
+            for row, name in enumerate(names)
+        ]
+        return cls(plot, Axis(*values, _NAMES_WIDTH, WIDTH - _RIGHT), lanes)
+
+    def add_marks(self, texts: Mapping[int, str]) -> None:
+        """Draw a vertical line and a text at each value."""
+        for value, text in texts.items():
+            x = self.axis.pixel(value)
+            self.plot.grid.append(Line(x, _TOP - 6, x, self.plot.height))
+            self.plot.labels.append(Label(text, x, _TOP - 12, "middle"))
+
+    def top(self, row: int, lane: int) -> float:
+        """Return the upper edge of a lane."""
+        return _TOP + (_LANE * self.lanes + _BETWEEN) * row + _LANE * lane
+
+    def add_bar(
+        self, place: tuple[int, int], values: tuple[int, int], series: str, tip: str
+    ) -> None:
+        """Draw a bar in a row and lane, from one value to the other; it is always visible."""
+        left, right = sorted(map(self.axis.pixel, values))
+        width = max(1.5, round(right - left, 1))
+        self.plot.bars.append(Bar(left, self.top(*place), width, _LANE - 1, series, tip))
+
+    def add_diamond(self, place: tuple[int, int], value: int, series: str, tip: str) -> None:
+        """Draw a diamond in a row and lane at a value."""
+        x, y, half = self.axis.pixel(value), self.top(*place) + (_LANE - 1) / 2, 5.5
+        corners = ((x - half, y), (x, y - half), (x + half, y), (x, y + half))
+        self.plot.diamonds.append(Curve(points_text(corners), series, tip))
+
+
+def points_text(points: Iterable[tuple[float, float]]) -> str:
+    """Return points as SVG writes them."""
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

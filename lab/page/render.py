@@ -1,0 +1,27 @@
+"""The lab's pages as HTML: each is one file that loads nothing, in the style of the daemon's."""
+
+from functools import cache, partial
+from pathlib import Path
+
+from jinja2 import Environment
+
+from oracle.daemon.web import pages as daemon_pages
+from oracle.queries.text.templates import template_environment
+from oracle.queries.text.text_tables import foreign
+
+_FOLDER = Path(__file__).parent
+_DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
+# A longer text of the history is cut.
+_MAX_TEXT = 200
+
+
+def render_page(template: str, **values: object) -> str:
+    """Render a template; a missing value raises an error."""
+    return _templates().get_template(template).render(**values)
+
+
+@cache
+def _templates() -> Environment:
+    templates = template_environment(_FOLDER / "templates", _DAEMON_STYLE)
+    templates.filters["foreign"] = partial(foreign, longest=_MAX_TEXT)
+    return templates
