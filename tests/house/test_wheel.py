@@ -144,7 +144,7 @@ def test_it_replays_a_file(program, elsewhere):
 
 def test_installed_program_writes_an_attack_page(program, elsewhere):
     network = ("--tasks", "150", "--nodes", "6", "--jobs", "1", "--html", "attack.html")
-    ran(elsewhere, program, "attack", "--rules", "seed", "--strategy", "silent", *network)
+    ran(elsewhere, program, "attack", "--rules", "crynux", "--strategy", "silent", *network)
     assert "<h1>Attacks</h1>" in (elsewhere / "attack.html").read_text("utf-8")
 
 

@@ -69,7 +69,7 @@ def test_the_page_is_one_file_that_loads_nothing(capsys, tmp_path):
     assert "default-src" in text
     assert not any(word in text for word in ("http://", "https://", "<script"))
     HTMLParser().feed(text)
-    assert "silent, seed:" in text
+    assert "silent, crynux:" in text
 
 
 @pytest.mark.parametrize(
