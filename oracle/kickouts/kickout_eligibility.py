@@ -302,7 +302,7 @@ def wanted_kicks(
     due: Iterable[KickoutDue],
     memory: EvidenceMemory,
 ) -> list[Kick]:
-    """Return the proposed kickouts that `is_probe_still_due`, in one pass over the open intervals.
+    """Return the proposed kickouts that are still valid, in one pass over the open intervals.
 
     `due`: the open intervals of at least the kickouts' nodes.
     """

@@ -75,7 +75,9 @@ pub_intent = Table(
     Column("contract", Hex, nullable=False),
     Column("kind", Text, nullable=False),
     Column("dedup_key", Text, nullable=False),  # push:round=7:period=99
-    Column("subject", Text, nullable=False, default=""),  # kickouts: ix=7, tasks: task=0x…
+    Column(
+        "subject", Text, nullable=False, default=""
+    ),  # kickouts: 0x… of the node, tasks: task=0x…
     Column("period", BigInteger),  # pushes: the report's
     Column("round", BigInteger),
     Column("as_of_block", BigInteger),
@@ -96,7 +98,7 @@ pub_intent = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("replaces", BigInteger),  # the intent whose nonce this one was put on
     Column("yielded_at", BigInteger),  # when it was left to another transmitter
-    Column("exclusive_key", Text),  # push, propose_kick:ix=7, start_task:task=0x…
+    Column("exclusive_key", Text),  # push, propose_kick:0x…, start_task:task=0x…
     ForeignKeyConstraint(["chain_id", "sender"], ["pub_account.chain_id", "pub_account.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
     CheckConstraint(

@@ -5,11 +5,13 @@ from fnmatch import fnmatchcase
 from tests.support.vectors import RUN, entries, is_listed, listed, superseded
 from tests.unit.domain.reports import test_round_data, test_share_cap
 from tests.unit.domain.scoring import (
+    test_vectors_crynux_docs,
     test_vectors_groups,
     test_vectors_pools,
     test_vectors_reliability,
     test_vectors_rules,
     test_vectors_seed2,
+    test_verdicts,
 )
 from tests.unit.signing import test_typed_data_vectors
 from tests.unit.systems import test_queueing_statements
@@ -26,11 +28,13 @@ MODULES = (
     test_typed_data_vectors,
     test_round_data,
     test_share_cap,
+    test_vectors_crynux_docs,
     test_vectors_groups,
     test_vectors_pools,
     test_vectors_reliability,
     test_vectors_rules,
     test_vectors_seed2,
+    test_verdicts,
     test_vectors_article,
     test_vectors_ranking,
     test_vectors_sequences,

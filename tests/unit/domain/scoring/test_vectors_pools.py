@@ -141,7 +141,7 @@ def zero_mean_escapes_the_floor(expected: Vector) -> None:
     made = node_after(history, "A", RELAY)
     assert made.pool == bytes(expected["pool_size_after_join"])
     assert is_kickout_due(made, RELAY) is expected["kicked_again_at_next_finish"]
-    # Under the seed's rules it starts with nothing held against it.
+    # Under the rules of `crynux` it starts with nothing held against it.
     assert node_after(history, "A", CRYNUX).pool == b""
 
 

@@ -78,7 +78,7 @@ def weighed_node(name: str, vector: Vector) -> Node:
 
 
 def test_a_mean_of_zero_is_no_new_node():
-    """Which the relay has otherwise (sel-05 is the seed's)."""
+    """Which the relay has otherwise (sel-05 is `crynux`'s)."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
         policy.follow().verdicts(a_task(), a_policy_input(nodes, rules))[0].parts["QoS"][:3]
