@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lab.backtest.comparison import Comparison, SystemResult
 from lab.backtest.statistics import lorenz
 from lab.page.number_text import fraction, lasting, moment, short_address, whole_moment
-from lab.page.plots import WIDTH, Axis, Curve, Dot, Label, Line, Plot, RowPlot, points_text
+from lab.page.plots import WIDTH, Axis, Curve, Dot, Plot, PlotLabel, PlotLine, RowPlot, points_text
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.event_history import History
@@ -46,7 +46,7 @@ def scores_over_time(
         top = place // _PANELS_IN_ROW * _PANEL_HEIGHT
         across = Axis(instants[0], instants[-1], left + 26, left + _PANEL_WIDTH - 6)
         up = Axis(0, UNIT, top + _PANEL_HEIGHT - 28, top + 22)
-        plot.row_names.append(Label(short_address(node), left + 26, top + 13))
+        plot.row_names.append(PlotLabel(short_address(node), left + 26, top + 13))
         _add_grid(plot, across, up)
         for number, side in enumerate(sides):
             scores = side.measured.over_time.get(node, ())
@@ -59,11 +59,11 @@ def scores_over_time(
 def _add_grid(plot: Plot, across: Axis, up: Axis) -> None:
     for mark in up.marks(2):
         y = up.pixel(mark)
-        plot.grid.append(Line(across.start, y, across.end, y))
-        plot.labels.append(Label(fraction(mark, 1), across.start - 6, y + 4, "end"))
+        plot.grid.append(PlotLine(across.start, y, across.end, y))
+        plot.labels.append(PlotLabel(fraction(mark, 1), across.start - 6, y + 4, "end"))
     for time, anchor in ((across.low, "start"), (across.high, "end")):
         text = moment(time, across.high - across.low)
-        plot.labels.append(Label(text, across.pixel(time), up.start + 15, anchor))
+        plot.labels.append(PlotLabel(text, across.pixel(time), up.start + 15, anchor))
 
 
 def _runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int]]]:
@@ -139,10 +139,10 @@ def lorenz_curves(compared: Comparison, sides: Sequence[SystemResult]) -> Plot:
     plot = Plot("Lorenz curves of tasks over nodes", _SQUARE, _SQUARE)
     for mark in across.marks(4):
         x, y, text = across.pixel(mark), up.pixel(mark), f"{100 * mark // UNIT} %"
-        plot.grid += [Line(x, up.end, x, up.start), Line(across.start, y, across.end, y)]
-        plot.labels.append(Label(text, x, up.start + 15, "middle"))
-        plot.labels.append(Label(text, across.start - 6, y + 4, "end"))
-    plot.diagonals.append(Line(across.start, up.start, across.end, up.end))
+        plot.grid += [PlotLine(x, up.end, x, up.start), PlotLine(across.start, y, across.end, y)]
+        plot.labels.append(PlotLabel(text, x, up.start + 15, "middle"))
+        plot.labels.append(PlotLabel(text, across.start - 6, y + 4, "end"))
+    plot.diagonals.append(PlotLine(across.start, up.start, across.end, up.end))
     present = compared.present
     tasks = [("as it was", HISTORY, [sides[0].actual(node) for node in present])]
     for number, side in enumerate(sides):

@@ -11,7 +11,7 @@ _NAMES_WIDTH, _RIGHT = 150.0, 52.0
 _TOP, _LANE, _BETWEEN = 24.0, 10.0, 9.0
 
 
-class Label(NamedTuple):
+class PlotLabel(NamedTuple):
     """A text at a place; `anchor` is SVG's text-anchor."""
 
     text: str
@@ -20,7 +20,7 @@ class Label(NamedTuple):
     anchor: str = "start"
 
 
-class Line(NamedTuple):
+class PlotLine(NamedTuple):
     """A straight line from one point to another."""
 
     x1: float
@@ -29,7 +29,7 @@ class Line(NamedTuple):
     y2: float
 
 
-class Bar(NamedTuple):
+class PlotBar(NamedTuple):
     """A rectangle; `series` is the class of its colour, `tip` the text under a pointer."""
 
     x: float
@@ -64,11 +64,11 @@ class Plot:
     name: str
     width: float
     height: float
-    grid: list[Line] = field(default_factory=list)
-    diagonals: list[Line] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
-    row_names: list[Label] = field(default_factory=list)
-    bars: list[Bar] = field(default_factory=list)
+    grid: list[PlotLine] = field(default_factory=list)
+    diagonals: list[PlotLine] = field(default_factory=list)
+    labels: list[PlotLabel] = field(default_factory=list)
+    row_names: list[PlotLabel] = field(default_factory=list)
+    bars: list[PlotBar] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
     dots: list[Dot] = field(default_factory=list)
     diamonds: list[Curve] = field(default_factory=list)
@@ -122,7 +122,7 @@ class RowPlot:
         height = _LANE * lanes + _BETWEEN
         plot = Plot(title, WIDTH, _TOP + height * len(names))
         plot.row_names = [
-            Label(name, 0, _TOP + height * row + _LANE * lanes / 2 + 4)
+            PlotLabel(name, 0, _TOP + height * row + _LANE * lanes / 2 + 4)
             for row, name in enumerate(names)
         ]
         return cls(plot, Axis(*values, _NAMES_WIDTH, WIDTH - _RIGHT), lanes)
@@ -131,8 +131,8 @@ class RowPlot:
         """Draw a vertical line and a text at each value."""
         for value, text in texts.items():
             x = self.axis.pixel(value)
-            self.plot.grid.append(Line(x, _TOP - 6, x, self.plot.height))
-            self.plot.labels.append(Label(text, x, _TOP - 12, "middle"))
+            self.plot.grid.append(PlotLine(x, _TOP - 6, x, self.plot.height))
+            self.plot.labels.append(PlotLabel(text, x, _TOP - 12, "middle"))
 
     def top(self, row: int, lane: int) -> float:
         """Return the upper edge of a lane."""
@@ -144,7 +144,7 @@ class RowPlot:
         """Draw a bar in a row and lane, from one value to the other; it is always visible."""
         left, right = sorted(map(self.axis.pixel, values))
         width = max(1.5, round(right - left, 1))
-        self.plot.bars.append(Bar(left, self.top(*place), width, _LANE - 1, series, tip))
+        self.plot.bars.append(PlotBar(left, self.top(*place), width, _LANE - 1, series, tip))
 
     def add_diamond(self, place: tuple[int, int], value: int, series: str, tip: str) -> None:
         """Draw a diamond in a row and lane at a value."""

@@ -3,7 +3,6 @@
 import ast
 import re
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 from tests.house.product import PACKAGES
@@ -11,8 +10,6 @@ from tests.house.product import PACKAGES
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 600
 LEAST_WORDS = 3
-# Of tests: those of a product's folder are fewer (test_rooms.py).
-MOST_FILES = 25
 # CONTRIBUTING.md: a thing without a room is a thing not understood yet.
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "base", "types", "misc", "shared"}
 # A path of somebody's machine: of a home, or of this very checkout.
@@ -48,11 +45,6 @@ def opening(name: str) -> str:
 def test_every_file_is_short_enough_to_be_read_at_a_sitting():
     lengths = {name: len((ROOT / name).read_text("utf-8").splitlines()) for name in CODE}
     assert [name for name, lines in lengths.items() if lines > MAX_LINES] == []
-
-
-def test_no_folder_of_tests_has_more_files_than_can_be_taken_in():
-    folders = Counter(str(Path(name).parent) for name in CODE if name.startswith("tests/"))
-    assert {name: many for name, many in folders.items() if many > MOST_FILES} == {}
 
 
 def test_every_module_opens_with_its_purpose():

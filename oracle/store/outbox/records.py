@@ -125,8 +125,8 @@ class CallRequest:
     `kind` is the name of a registered kind of calls. `dedup_key` names the request for ever: a
     second one of the same key is refused, whatever became of the first. `subject` is what it is
     about: a node's address, or `task=0x…`. `as_of_block`: what it rests on; a rewind below that
-    expires it, as long as it has no nonce. Of the calls of one `exclusive_key` only one at a time is ready or
-    has a nonce without bytes.
+    expires it, as long as it has no nonce. Of the calls of one `exclusive_key` only one at a time
+    is ready or has a nonce without bytes.
     """
 
     account: Account

@@ -75,9 +75,7 @@ pub_intent = Table(
     Column("contract", Hex, nullable=False),
     Column("kind", Text, nullable=False),
     Column("dedup_key", Text, nullable=False),  # push:round=7:period=99
-    Column(
-        "subject", Text, nullable=False, default=""
-    ),  # kickouts: 0x… of the node, tasks: task=0x…
+    Column("subject", Text, nullable=False, default=""),  # a node's address, or task=0x…
     Column("period", BigInteger),  # pushes: the report's
     Column("round", BigInteger),
     Column("as_of_block", BigInteger),
