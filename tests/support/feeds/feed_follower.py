@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.feed.relay_reader import RelayReader
@@ -119,6 +119,6 @@ def following(
     with served(relay) as url:
         client = FeedClient(url, "feed.url", 5.0, 1 << 16)
         try:
-            yield FeedFollower(relay, client, follower, replace(SETTINGS))
+            yield FeedFollower(relay, client, follower, SETTINGS.model_copy())
         finally:
             client.close()

@@ -69,6 +69,8 @@ def test_no_label_names_a_node():
     counted |= {"listener"}
     # As the settings of a gateway name it.
     counted |= {"chain"}
+    # As the settings of notices name it.
+    counted |= {"target"}
     # One of each in a process.
     counted |= {"rules", "dry_run"}
     # An account by its role, a signer as the contract names it, a peer by its host.

@@ -101,7 +101,7 @@ def test_names_too_long_for_a_table_are_numbered_and_told_apart(capsys, file):
     )
     # Before the scores, the shares and the intervals.
     for number, tau in (("3", 900), ("4", 901)):
-        assert out.count(f"\nsystem {number}: seed tau_seconds={tau} penalty=0.05\n") == 3
+        assert out.count(f"\nsystem {number}: crynux tau_seconds={tau} penalty=0.05\n") == 3
 
 
 def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
@@ -166,7 +166,7 @@ def test_a_change_that_one_system_cannot_have_is_noted(capsys, file):
     assert backtest("--events", file, *rules, *sets, "--json") == 0
     told = capsys.readouterr()
     assert told.err == (
-        "note: seed has no rule legacy.window_seconds: it is compared without that change\n"
+        "note: crynux has no rule legacy.window_seconds: it is compared without that change\n"
     )
     assert json.loads(told.out)["notes"] == [told.err.removeprefix("note: ").rstrip()]
 
