@@ -77,7 +77,7 @@ def print_answer(answer: "_Answer | Sequence[_Answer] | None") -> None:
     """
     from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
 
-    typer.echo(to_json(answer, indent=2, ensure_ascii=True))
+    typer.echo(to_json(answer, indent=2, ensure_ascii=True).decode())
 
 
 def print_json(value: object) -> None:

@@ -74,7 +74,9 @@ class Unwatched:
         """What the network's owner sends."""
         call = {"from": self.owner, "to": to, "data": calldata, "gas": hex(1_000_000)}
         sent = self.network.chain.ask("eth_sendTransaction", call)
-        assert self.network.chain.ask("eth_getTransactionReceipt", sent)["status"] == "0x1"
+        receipt = partial(self.network.chain.ask, "eth_getTransactionReceipt", sent)
+        until(receipt, "the receipt")
+        assert receipt()["status"] == "0x1"
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_an_explanation_of_a_round_ends_at_the_transaction_that_wrote_it(
 
     assert run([*command, "--full"]) == 0
     text = capsys.readouterr().out
-    assert f"Round 1 speaks of this block and wrote lane {why['lane']}" in text
+    assert f"Round 1 speaks of this block and wrote lane {sent['lane']}" in text
     assert sent["transaction"] in text
 
 
