@@ -134,7 +134,7 @@ def test_every_member_of_a_group_that_was_compared_has_its_score(vss: Played):
     for group in vss_traffic(vss).groups:
         if group.validated_at is not None:
             scored.update(job.node.name for job in group.jobs if job.node is not None)
-    told = {one.name: vss.row(one.name)["task_scores"] for one in CAST}
+    told = {one.name: vss.row(one.name)["scores_in_pool"] for one in CAST}
     assert told == {one.name: scored[one.name] for one in CAST}
 
 
