@@ -9,7 +9,7 @@ from eth_utils.crypto import keccak
 from oracle.cli.main import run
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import local_network, write
 from tests.support.faulty_endpoint import faulty_endpoint
 from tests.support.sending.faults import Fault
 from tests.support.sending.proxy import proxy
@@ -127,12 +127,17 @@ def test_a_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watch
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_two_hosts_of_one_provider_are_one_witness_of_a_deployment(
-    settings, network, tmp_path, capsys
-):
+def test_two_hosts_of_one_provider_are_one_witness_of_a_deployment(tmp_path, capsys):
     """They report alike that it failed; the honest provider stands first."""
-    network.stage.chain.ask("evm_setAutomine", True)
-    with proxy(network.url) as liar, proxy(network.url) as honest:
+    (tmp_path / "keys").mkdir()
+    with (
+        # A network of its own: the deployment mines at once and spends a nonce of the transmitter.
+        local_network(tmp_path / "keys") as network,
+        proxy(network.url) as liar,
+        proxy(network.url) as honest,
+    ):
+        network.stage.chain.ask("evm_setAutomine", True)
+        settings = network.settings(tmp_path)
         liar.rule("eth_getTransactionReceipt", Fault(answer=reverted))
         settings["chain"] |= {
             "endpoints": [
@@ -145,8 +150,8 @@ def test_two_hosts_of_one_provider_are_one_witness_of_a_deployment(
         path = write(settings, tmp_path / "config.toml")
         command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
         assert run([*command, "--config", str(path)]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert network.stage.chain.ask("eth_getCode", answer["address"], "latest") != "0x"
+        answer = json.loads(capsys.readouterr().out)
+        assert network.stage.chain.ask("eth_getCode", answer["address"], "latest") != "0x"
 
 
 def reverted(_, response):
