@@ -70,7 +70,8 @@ def rewind_seconds(chain: ChainSource, database: Path, min_scores: int) -> tuple
         begun = time.process_time()
         rewound = rewind_to(chain, store, folder, target, RebuildOptions(), min_scores)
         spent = time.process_time() - begun
-        assert (rewound.snapshot is None) == (min_scores == OTHER_MIN_SCORES)
+        # A short history may have no snapshot below the target.
+        assert rewound.snapshot is None or min_scores != OTHER_MIN_SCORES
         with store.reading() as uow:
             digest = uow.projections.digest()
     copy.unlink()
