@@ -5,7 +5,8 @@ The database is a backfill of ordinary traffic; then a daemon at the head makes 
 is measured is what `explain --at` and `/v1/nodes/{node}/explain?at=` wait for, at blocks drawn
 from all history: the slowest of them counts. The obvious way folds the stored logs from the start;
 it is timed for the first tenth of the blocks and multiplied. The rewind goes 1,000 blocks below
-the journal, in a copy with the snapshots and in one without. CPU time, one process.
+the journal, or a quarter of a shorter history, in a copy with the snapshots and in one without.
+CPU time, one process.
 """
 
 import argparse
@@ -36,8 +37,8 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 TARGET_SECONDS = 0.5
 PART = 10
-# How far below the undo journal the rewind goes.
-REWIND_BLOCKS = 1_000
+# How far below the undo journal the rewind goes, at most.
+MAX_REWIND_BLOCKS = 1_000
 
 
 # Nobody made a snapshot by this setting: everything is folded.
@@ -57,7 +58,17 @@ def obvious_seconds(source: SnapshotSource, last: int) -> float:
     return PART * fold_seconds(source, last // PART, OTHER_MIN_SCORES)
 
 
-def rewind_seconds(chain: ChainSource, database: Path, min_scores: int) -> tuple[float, str]:
+def rewind_blocks(database: Path) -> int:
+    """Return how many blocks below the undo journal the rewind goes."""
+    with Store.open(f"sqlite:///{database}") as store, store.reading() as uow:
+        reach = uow.undo.reach()
+    assert reach is not None
+    return min(MAX_REWIND_BLOCKS, reach // 4)
+
+
+def rewind_seconds(
+    chain: ChainSource, database: Path, blocks: int, min_scores: int
+) -> tuple[float, str]:
     """Return the CPU seconds of the rewind in a copy of the database, and the state after it."""
     copy = database.with_suffix(".copy")
     shutil.copyfile(database, copy)
@@ -66,12 +77,11 @@ def rewind_seconds(chain: ChainSource, database: Path, min_scores: int) -> tuple
         with store.reading() as uow:
             reach = uow.undo.reach()
         assert reach is not None
-        target, folder = max(1, reach - REWIND_BLOCKS), Folder(CRYNUX, reader)
+        target, folder = reach - blocks, Folder(CRYNUX, reader)
         begun = time.process_time()
         rewound = rewind_to(chain, store, folder, target, RebuildOptions(), min_scores)
         spent = time.process_time() - begun
-        # A short history may have no snapshot below the target.
-        assert rewound.snapshot is None or min_scores != OTHER_MIN_SCORES
+        assert (rewound.snapshot is None) == (min_scores == OTHER_MIN_SCORES)
         with store.reading() as uow:
             digest = uow.projections.digest()
     copy.unlink()
@@ -115,12 +125,13 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
 def rewind_outcome(url: str, database: Path) -> Outcome:
     """Measure a rewind below the undo journal, with the snapshots and without."""
     chain, _ = backfill.opened(url)
-    by_snapshot, state = rewind_seconds(chain, database, MIN_SCORES)
-    from_the_start, same_state = rewind_seconds(chain, database, OTHER_MIN_SCORES)
+    blocks = rewind_blocks(database)
+    by_snapshot, state = rewind_seconds(chain, database, blocks, MIN_SCORES)
+    from_the_start, same_state = rewind_seconds(chain, database, blocks, OTHER_MIN_SCORES)
     chain.close()
     assert state == same_state
     return Outcome(
-        what=f"a rewind by {REWIND_BLOCKS:,} blocks below the undo journal",
+        what=f"a rewind by {blocks:,} blocks below the undo journal",
         got=by_snapshot,
         unit="s CPU",
         target=None,

@@ -46,9 +46,11 @@ class _FollowerState:
 
 
 class PolicyMemory:
-    """Goes along with the fold; what final blocks said is kept apart, for reorgs to cost little.
+    """Follows the fold for a policy with a memory; final blocks are kept apart, for cheap reorgs.
 
-    After a start it reads the stored events once, from the first.
+    Nothing of it is stored: the same events give the same memory, however often the daemon was
+    started. After a start it reads the stored events once, from the first
+    (docs/explanation/pocket.md#in-the-daemon).
     """
 
     def __init__(self, policy: PocketPolicy, reader: LogReader) -> None:

@@ -56,7 +56,7 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
         cursor = uow.cursor.get()
         if cursor is None or not context.tx.is_at_head(uow, heads):
             return None
-        if context.checked_at.get("decisions") == cursor.hash:
+        if context.checked_at.get(SETTLE_CONTEST) == cursor.hash:
             return None
         contests = list(_contests_with_second_group(uow, context, cursor.time))
     settled, decisions = _read_contests(context, heads, contests)
@@ -67,7 +67,7 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
         for decision, result in zip(decisions, results, strict=True)
         if result is not None
     ]
-    context.checked_at["decisions"] = cursor.hash
+    context.checked_at[SETTLE_CONTEST] = cursor.hash
     if not settled and not requests:
         return None
     stamp = context.tx.stamp

@@ -71,7 +71,7 @@ class DispatchContext:
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     results: ResultsFolder | None = None
-    # By planner, the hash of the block at which it checked the network last.
+    # By kind of call, the hash of the block at which its planner checked the network last.
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
 

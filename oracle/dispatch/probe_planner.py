@@ -44,10 +44,10 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
         cursor = uow.cursor.get()
         if cursor is None or not context.tx.is_at_head(uow, heads):
             return None
-        if context.checked_at.get("probes") == cursor.hash:
+        if context.checked_at.get(PROBE) == cursor.hash:
             return None
         requests = list(_requests(context, uow))
-    context.checked_at["probes"] = cursor.hash
+    context.checked_at[PROBE] = cursor.hash
     if not requests:
         return None
     stamp = context.tx.stamp

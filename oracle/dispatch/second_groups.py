@@ -74,14 +74,14 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
         cursor = uow.cursor.get()
         if cursor is None or not context.tx.is_at_head(uow, heads):
             return None
-        if context.checked_at.get("second groups") == cursor.hash:
+        if context.checked_at.get(SECOND_GROUP) == cursor.hash:
             return None
         contests = open_contests(uow, context.tx.account, cursor.time)
         calls = second_group_calls(uow, context.tx.account, cursor.time)
         wants = list(_wants(context, uow, contests, calls)) if contests else []
         requests = list(_ends(context, uow, calls, cursor.time))
     requests += [_request(context, cursor, want) for want in wants]
-    context.checked_at["second groups"] = cursor.hash
+    context.checked_at[SECOND_GROUP] = cursor.hash
     if not requests:
         return None
     stamp = context.tx.stamp

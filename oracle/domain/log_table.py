@@ -48,7 +48,14 @@ _PARTS: Final = _Parts()
 
 
 def pack_hex(text: str) -> bytes:
-    """Return the data of a log, `0x` hex, packed."""
+    """Return the data of a log, `0x` hex, without the zeros that fill its words.
+
+    Each word of 32 bytes becomes a byte that names its form, and the bytes that are left: `32 + n`
+    (n from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to 32) for n bytes without
+    trailing zeros, `95 + n` (1 to 31) for n bytes at the end that make no word. The three upper
+    bits name the form, and all these bytes are ASCII letters, which SQL can take apart
+    (docs/explanation/storage.md#packed).
+    """
     words = _WORDS
     return b"".join([words[text[at : at + _DIGITS]] for at in range(2, len(text), _DIGITS)])
 

@@ -37,7 +37,10 @@ def begin_with_halts(uow: UnitOfWork) -> None:
 
 
 def halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
-    """Return what was not told yet; `time` is the chain's now, in seconds."""
+    """Return new notices of halts and held reports; `time` is the chain's, in seconds.
+
+    Both last until an operator acts, so no fork takes their notices back.
+    """
     history = uow.bookmarks.number(_HISTORY) or 0
     halts = {f"halt:{one.id}": one for one in reversed(uow.halts.history(_NEWEST))}
     told, told_over = (

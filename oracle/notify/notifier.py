@@ -31,7 +31,10 @@ def backoff_seconds(tries: int) -> int:
 
 @dataclass(slots=True)
 class Delivery:
-    """One target and its place; `clock` in unix seconds."""
+    """Delivers notices to one target, in order and at least once; `clock` in unix seconds.
+
+    A delivery is recorded after it was made: a process that dies in between delivers it again.
+    """
 
     target: Target
     store: Store

@@ -36,7 +36,10 @@ _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 
 
 def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
-    """Tell that those of a lower rank have not had their blocks yet, as (class, text); None: had.
+    """Return why a call is left to lower-ranked transmitters for now, as (class, text), or None.
+
+    Every transmitter of a quorum plans the same calls, and of two that land one reverts. The wait
+    counts seconds of the chain and its blocks: on a fast chain neither alone is enough.
 
     What a person sends by hand has no turn. Seconds are in the wish (`not_before`): a proposal
     is of one round, and rounds may be shorter than they.

@@ -37,7 +37,11 @@ def is_continued(window: BlockWindow, following: BlockWindow) -> bool:
 
 
 def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
-    """Return windows that continue each other as one; a single one stays as it is."""
+    """Return windows that continue each other as one, to be committed together.
+
+    The size of a transaction changes nothing that is stored of the chain
+    (docs/explanation/segments.md#one-transaction).
+    """
     first, last = windows[0], windows[-1]
     if len(windows) == 1:
         return first

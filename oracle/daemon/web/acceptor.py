@@ -26,7 +26,11 @@ _WAITS = tuple(_FIRST_SECONDS * 2**time for time in range(11))
 
 
 class LookSchedule(Generic[T]):
-    """Who is looked at when; all that wait equally long stand in one queue, by their time."""
+    """When each waiting connection is checked again: soon, then after twice as long each time.
+
+    The cost of a slow client therefore does not depend on how often it sends: about a dozen checks
+    in its whole time. Connections that wait equally long share one queue, ordered by time.
+    """
 
     def __init__(self) -> None:
         self._queues: tuple[deque[tuple[float, T]], ...] = tuple(deque() for _ in _WAITS)

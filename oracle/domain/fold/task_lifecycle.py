@@ -33,7 +33,12 @@ from oracle.domain.state.task import Run, Task
 
 
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
-    """End the named node's run or, if no node is named, a task that nobody has started."""
+    """End the named node's run or, if no node is named, a task that nobody has started.
+
+    A cancellation names no cause. In commit-and-disclose networks the node for which the others
+    waited timed out, and the others are not at fault
+    (docs/explanation/crynux.md#commit-and-disclose-contracts).
+    """
     known = ledger.tasks.get(event.task)
     breach = _cancellation_breach(known, event)
     if breach is not None:

@@ -48,7 +48,11 @@ def fall_cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
 
 
 class SpreadWords(NamedTuple):
-    """The words that a round may carry; `waiting`: falls that were left for later ones."""
+    """The words that one round may carry, and in `waiting` the falls left for later rounds.
+
+    The contract refuses a round in which too many lanes fall, and every reporter leaves the same
+    falls for later (docs/reference/report-format.md#share-cap).
+    """
 
     words: dict[int, int]
     waiting: int

@@ -61,7 +61,10 @@ class AskedDownload:
 
 
 def downloads_in(snapshot: NetworkSnapshot) -> list[AskedDownload]:
-    """Return what is planned, then what is open, each by node and model."""
+    """Return planned and then open requests to download a model, each by node and model.
+
+    See docs/explanation/dispatch.md#pre-download.
+    """
     planned = [
         AskedDownload(each.node, each.model, PLANNED, None)
         for each in sorted(snapshot.planned, key=lambda each: (each.node, each.model))

@@ -44,7 +44,11 @@ _REFUSALS = 3
 
 @dataclass(slots=True)
 class EndpointStatus:
-    """Times are seconds of any clock; the reason of a quarantine is a sentence."""
+    """Which requests one endpoint may get: all, those that no other can serve, or none.
+
+    Times are seconds of any clock; the reason of a quarantine is a sentence
+    (docs/explanation/endpoints.md#status).
+    """
 
     backoff_until: float = 0.0
     failures: int = 0

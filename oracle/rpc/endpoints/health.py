@@ -42,7 +42,11 @@ _QUICK_SECONDS = 1.0
 
 @dataclass(slots=True)
 class RetryBudget:
-    """Of one endpoint; may be used by several threads at once."""
+    """How often failed requests to one endpoint may be repeated at once; thread-safe.
+
+    A broken connection, an error page of a proxy or a busy node behind the address passes at the
+    next request. Requests to an endpoint that mostly fails are not repeated.
+    """
 
     _left: int = _MOST
     _lock: Lock = field(default_factory=Lock, repr=False)
@@ -86,7 +90,7 @@ class State(IntEnum):
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Counts successes and failures; times are seconds of any clock."""
+    """Stops one method of one endpoint after too many failures; times are seconds of any clock."""
 
     _ended: deque[bool] = field(default_factory=lambda: deque(maxlen=_LAST))
     _in_a_row: int = 0

@@ -21,7 +21,10 @@ _ALONE = coverage.c.endpoint.in_(_WRONG) & coverage.c.audited_by.is_(None)
 
 
 class QuarantineRepository:
-    """Endpoints by their shown names, as `status` and `coverage` have them."""
+    """Endpoints proven wrong, by shown name, and the blocks that only one of them served.
+
+    Each is an `endpoint_fact` without an end: a restart keeps it, and only an operator removes it.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

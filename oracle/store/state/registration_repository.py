@@ -69,18 +69,18 @@ class RegistrationRepository:
     def _members(self, keys: list[bytes]) -> Iterator[Address]:
         for at in range(0, len(keys), KEYS):
             chosen = select(node.c.address).where(
-                node.c.address.in_(keys[at : at + KEYS]), _is_member()
+                node.c.address.in_(keys[at : at + KEYS]), _member_condition()
             )
             yield from (Address(hexed(row.address)) for row in self._connection.execute(chosen))
 
 
-def _is_member() -> ColumnElement[bool]:
+def _member_condition() -> ColumnElement[bool]:
     return node.c.membership == Membership.MEMBER.value
 
 
 def _waiting() -> Select[tuple[bytes]]:
     registered = exists().where(node_index.c.node == node.c.address)
-    return select(node.c.address).where(_is_member(), ~registered)
+    return select(node.c.address).where(_member_condition(), ~registered)
 
 
 def _of_the_score() -> ColumnElement[bool]:

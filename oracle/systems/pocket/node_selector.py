@@ -119,7 +119,12 @@ class PortalRecord:
 
 
 class PortalMemory:
-    """Satisfies `ChainMemory`. `records` may be read by anybody and are written here alone."""
+    """The `ChainMemory` of `portal_api_head`: what portal-api keeps of a chain's nodes.
+
+    A value written at t with a time to live is there while now < t + ttl. Times are whole
+    milliseconds, latencies seconds (docs/explanation/pocket.md#portal-api). Only this class writes
+    `records`.
+    """
 
     def __init__(self, params: PortalParameters) -> None:
         self.records: dict[Address, PortalRecord] = {}
@@ -239,7 +244,10 @@ class OutcomeWindow:
 
 
 class ArticleMemory:
-    """Satisfies `ChainMemory`."""
+    """The `ChainMemory` of the profile `article`: outcomes of the last five minutes.
+
+    See docs/explanation/pocket.md#the-article.
+    """
 
     def __init__(self, params: ArticleParameters) -> None:
         self._params = params

@@ -164,7 +164,12 @@ _CODES: Mapping[int, SendOutcome] = {
 
 
 def answer_of(message: str, code: int = 0) -> SendOutcome:
-    """Classify what an endpoint said, by its words first and by JSON-RPC's code last."""
+    """Classify an endpoint's answer to a send, by its text first and its JSON-RPC code last.
+
+    The texts come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth, Nitro,
+    Anvil, Hardhat and Ganache. Texts change: an unknown one is UNKNOWN, and the transaction is
+    watched (docs/reference/rpc-requirements.md#send-errors).
+    """
     nonces = _NONCES.search(message)
     if nonces is not None:
         is_low = int(nonces[2]) < int(nonces[1])
