@@ -87,10 +87,11 @@ def test_zero_that_may_be_anothers_is_shown_as_possible_and_given_to_nobody(stor
         feed.passes(100)
 
         assert feed.pools()[node(3)] == [10]
-        told = explained(feed, 3)
-        assert len(told.possible_zeros) == 1
-        answer = explanation_json(told)
-        assert [float(answer[name]) for name in ("lowest_long_term", "long_term")] == [0.5, 1.0]
+        explanation = explained(feed, 3)
+        assert len(explanation.possible_zeros) == 1
+        answer = explanation_json(explanation)
+        assert float(answer["lowest_long_term"]) == 0.5
+        assert float(answer["row"]["long_term"]) == 1.0
         assert explanation_json(explained(feed, 1))["possible_zeros"] == []
 
 
