@@ -145,7 +145,7 @@ def answering(chain: str, database: str, folder: Path) -> Iterator[str]:
 def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
     while process.poll() is None:
         for line in log.read_text("utf-8").splitlines():
-            if line.endswith("}") and (told := json.loads(line))["event"] == "serving":
+            if line.endswith("}") and (told := json.loads(line))["event"] == "read_api_started":
                 return str(told["api"])
         time.sleep(0.05)
     raise RuntimeError(f"the server ended: {log.read_text('utf-8')}")

@@ -121,7 +121,7 @@ class StakeWatch:
         except OracleError as error:
             self._failures += 1
             if is_power_of_two(self._failures):
-                structlog.get_logger().warning("stakes_not_read", reason=str(error))
+                structlog.get_logger().warning("stakes_read_failed", reason=str(error))
 
 
 class CheckSchedule:

@@ -48,7 +48,7 @@ def gateway(config: _ConfigOption = _DEFAULT) -> None:
             log = structlog.get_logger()
             log.info("gateway_started", version=__version__, address=address)
             stop.event.wait()
-        structlog.get_logger().info("stopped", by=stop.reason)
+        structlog.get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
     until_told(work)

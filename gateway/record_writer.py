@@ -232,7 +232,7 @@ class RecordWriter:
         self._failures += 1
         if is_power_of_two(self._failures):
             structlog.get_logger().error(
-                "gateway_not_written", reason=self.failure, in_all=self._failures
+                "gateway_write_failed", reason=self.failure, in_all=self._failures
             )
         if isinstance(error, FatalError):
             self._give_up(self.failure)

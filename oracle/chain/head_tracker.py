@@ -168,7 +168,7 @@ class HeadTracker:
             self._below_since = None
             self.fall_back(max(shown))
             structlog.get_logger().warning(
-                "finalized_tag_went_back", number=final.number, hash=final.hash, newest=max(shown)
+                "finalized_tag_regressed", number=final.number, hash=final.hash, newest=max(shown)
             )
 
     def _best(self, behind: dict[Endpoint, Heads]) -> Heads:

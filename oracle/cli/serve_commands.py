@@ -36,9 +36,9 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
             web = read_api_of(records, open_reader(records.config), lambda: None)
             freeze_garbage()
             with serving(web, records.config.api.listener) as address:
-                structlog.get_logger().info("serving", version=__version__, api=address)
+                structlog.get_logger().info("read_api_started", version=__version__, api=address)
                 stop.event.wait()
-            structlog.get_logger().info("stopped", by=stop.reason)
+            structlog.get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
     # Half of a small machine for viewers would be a third of the daemon's speed (decision 0217).

@@ -147,7 +147,7 @@ class FeedJobs:
     def _tell(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
         for one in faults:
             log = structlog.get_logger()
-            log.error("feed_fault", kind=one.kind, row=one.row, detail=one.detail)
+            log.error("feed_fault_detected", kind=one.kind, row=one.row, detail=one.detail)
 
     def show(self) -> None:
         """Let `/metrics` and `/readyz` know how the feed stands."""

@@ -95,7 +95,7 @@ class HealthReporter:
                 with self.store.transaction() as uow:
                     uow.health.end(self.process, text)
             except OracleError as error:
-                structlog.get_logger().warning("health_not_reported", reason=str(error))
+                structlog.get_logger().warning("health_write_failed", reason=str(error))
                 self.store.shrink_log()
             else:
                 return

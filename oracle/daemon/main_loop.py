@@ -41,7 +41,7 @@ def run_daemon(config: Config, sends: Sends, stop: StopSignal, *, is_standby: bo
     """
     with ExitStack() as closing:
         _run(DaemonProcess(config, sends, stop, closing), is_standby=is_standby)
-    structlog.get_logger().info("stopped", by=stop.reason)
+    structlog.get_logger().info("process_stopped", by=stop.reason)
 
 
 def _run(process: DaemonProcess, *, is_standby: bool) -> None:

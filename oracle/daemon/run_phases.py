@@ -130,7 +130,7 @@ def take_lease(
             structlog.get_logger().info("standby_started", **addresses)
         else:
             reason = f"{before.holder} may be dead; its lease is not over"
-            structlog.get_logger().warning("waiting_for_lease", **addresses, reason=reason)
+            structlog.get_logger().warning("waiting_for_lease_expiry", **addresses, reason=reason)
         return _await_lease(process, index, before)
 
 
@@ -184,7 +184,7 @@ def refuse_living(held: LeaseState, before: LeaseState | None = None) -> None:
 
 def _stand_by(health: DaemonHealth, held: LeaseState) -> None:
     if health.standby_of != held.holder:
-        structlog.get_logger().info("standby", leader=held.holder, epoch=held.epoch)
+        structlog.get_logger().info("waiting_for_lease", leader=held.holder, epoch=held.epoch)
     health.standby_of = held.holder
 
 
@@ -245,7 +245,7 @@ def prepare_senders(
     identify(index)
     halt_reason = finality_halt.show(index.store)
     if halt_reason is not None:
-        structlog.get_logger().error("halted", reason=halt_reason)
+        structlog.get_logger().error("daemon_halted", reason=halt_reason)
     with index.store.reading() as uow:
         cursor = uow.cursor.get()
     if cursor is not None:
@@ -275,7 +275,7 @@ def _introduce(reporter: Reporter) -> None:
     config = reporter.index.config
     quorum_metrics.know(constitution.signers)
     structlog.get_logger().info(
-        "reporting_as",
+        "reporter_started",
         contract=reporter.account.domain.contract,
         signer=signer,
         transmitter=transmitter,
@@ -290,7 +290,7 @@ def _introduce(reporter: Reporter) -> None:
 def log_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:
     """Log that the jobs begin, and where this process is served."""
     structlog.get_logger().info(
-        "started",
+        "daemon_started",
         version=__version__,
         chain_id=process.config.chain.id,
         **addresses,

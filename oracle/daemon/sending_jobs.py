@@ -62,7 +62,7 @@ class SendingJobs:
         """Let `/readyz` know why no report goes, and the log when that changes."""
         reason = why_waiting(context)
         if reason is not None and reason != self.health.held:
-            structlog.get_logger().warning("report_waiting", reason=reason)
+            structlog.get_logger().warning("report_deferred", reason=reason)
         self.health.held = reason
 
     def dispatch(self) -> Facts:

@@ -49,4 +49,4 @@ class Heartbeat:
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
             reason = str(error) if isinstance(error, OracleError) else type(error).__name__
             log = structlog.get_logger()
-            log.warning("heartbeat_not_delivered", target=self.target.name, reason=reason)
+            log.warning("heartbeat_delivery_failed", target=self.target.name, reason=reason)

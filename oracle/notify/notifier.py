@@ -87,7 +87,7 @@ class Delivery:
         notify_metrics.FAILED.labels(self.target.name).set(tries)
         if is_power_of_two(tries):
             structlog.get_logger().warning(
-                "notice_not_delivered",
+                "notice_delivery_failed",
                 target=self.target.name,
                 seq=told.seq,
                 reason=reason,

@@ -87,7 +87,7 @@ class OutboxRecount:
         for one in hopeless:
             if one.digest not in self._told:
                 structlog.get_logger().error(
-                    "statement_given_up",
+                    "statement_abandoned",
                     round=one.round,
                     period=one.period,
                     digest=one.digest,

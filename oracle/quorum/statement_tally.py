@@ -141,7 +141,7 @@ def compare(
         _note(context, uow, "unknown_signature_from_peer", received)
     elif is_alive and any(expiry_reason(uow, one, contract_status) is None for one in earlier):
         quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
-        _note(context, uow, "equivocation", received, {"ours": earlier[0].digest})
+        _note(context, uow, "signer_equivocated", received, {"ours": earlier[0].digest})
     if has_conflict(context, uow, said, contract_status) or has_differed(
         context, uow, said, contract_status
     ):
@@ -149,7 +149,7 @@ def compare(
         _note(
             context,
             uow,
-            "disagreement",
+            "report_digest_mismatch",
             received,
             _own_statement_values(context, uow, said, contract_status),
         )

@@ -177,7 +177,7 @@ def _is_hidden(context: QuorumContext, proposal: Proposal) -> bool:
     is_ours = publisher.signer.address in signers and contract_status.head.quorum >= len(signers)
     if not is_ours:
         structlog.get_logger().warning(
-            "proposal_not_decoded",
+            "proposal_decode_failed",
             node=kick.node,
             round=kick.round,
             transaction=proposal.tx_hash,

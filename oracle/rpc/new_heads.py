@@ -172,7 +172,7 @@ class NewHeadSubscription:
     def _give_up(self, reason: str) -> None:
         self._watchdog.failed(self._clock())
         WEBSOCKET_FAILURES.labels(reason).inc()
-        structlog.get_logger().warning("websocket_ended", endpoint=self.name, reason=reason)
+        structlog.get_logger().warning("websocket_closed", endpoint=self.name, reason=reason)
 
 
 def _read(said: bytes | str) -> _SocketMessage | None:

@@ -88,7 +88,7 @@ DUPLICATE_LOGS = Counter(
 WRONG_LOG_TIMES = Counter(
     "oracle_wrong_log_times_total",
     "Logs whose blockTimestamp was not their header's time, which was taken; the log "
-    "event log_times_differ names both.",
+    "event log_timestamp_mismatch names both.",
     ["endpoint"],
     registry=REGISTRY,
 )

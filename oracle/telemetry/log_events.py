@@ -1,106 +1,122 @@
-"""Every event that the log may tell of, and what it says; a build check holds the list whole.
+"""Every event that the log can contain, with its meaning, its effect and what to do.
 
-The page of log events is made from it (`make reference`).
+A test compares the list with the log calls in the code. `make reference` writes the page from it.
 """
 
 from collections.abc import Mapping
 
 LOG_EVENTS: Mapping[str, str] = {
-    "block_read_by_transaction": "A block's answer was larger than `chain.most_answer_mib`, or "
-    "not given: it was read by its transactions, at a request for every hundred.",
-    "connection_refused": "A listener turned somebody away: which listener, why, the address, and "
-    "how many so far; told at the 1st, 2nd, 4th, 8th … of a reason.",
-    "disagreement": "Another signer signed something else than ours for the same round or node: "
-    "both digests, periods and data hashes, and the block.",
-    "gateway_started": "The selection service of a gateway answers from now on: where.",
-    "gateway_not_written": "What gateways told could not be written to the database, and is kept "
-    "in memory: why; told at the 1st, 2nd, 4th, 8th … time.",
-    "stakes_not_read": "A gateway could not read a daemon's database; who is staked there stays "
-    "as it was: why; told at the 1st, 2nd, 4th, 8th … time.",
-    "endpoint_recovered": "An endpoint whose work another one had taken answers again.",
-    "endpoint_leaves_logs_out": "An endpoint's answer lacked logs and did not say so; they were "
-    "found elsewhere.",
-    "endpoint_outvoted": "An endpoint claimed a fork that the others deny; it was put aside.",
-    "endpoint_proven_wrong": "An endpoint told what the block's own roots contradict. It is asked "
-    "nothing until `endpoint readmit`.",
-    "endpoint_quarantined": "An endpoint is not used: another chain, a contradicted final block, "
-    "or a refused key.",
-    "endpoint_released": "An endpoint in quarantine was found right, and is used again.",
-    "endpoint_replaced": "Another endpoint took the work over: whose, which, and why.",
-    "endpoint_slow": "An endpoint is so much slower than another one that it lost its place.",
-    "endpoint_contradicted": "An endpoint had left out, made up or changed logs.",
-    "equivocation": "A signer signed two statements about one round that could both land.",
-    "feed_fault": "The feed contradicts itself or a second one: which fault, at which row. Until "
-    "a person accepts it nothing is signed or sent.",
-    "finalized_tag_went_back": "For a long time no endpoint showed a block as high as our final "
-    "one: the heads are taken as they are shown.",
-    "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
-    "holder_gone": "The process that held the lease has ended, or did not renew it for 30 s; this "
-    "process took the lease over.",
-    "heartbeat_not_delivered": "A heartbeat could not be delivered to a target of `[[notify]]`, "
-    "and why. It is not sent again; the next one follows after `heartbeat_seconds`.",
-    "health_not_reported": "The cause of the daemon's exit could not be written to the database, "
-    "and why. `status` shows the last health report instead.",
+    "account_nonce_ahead": "The chain counts more transactions of the daemon's account than this "
+    "database sent. Somebody else uses the key.",
+    "block_fetched_per_transaction": "A block's response exceeded `chain.max_response_mib`, or the "
+    "endpoint refused to send it. The daemon fetched the block transaction by transaction, one "
+    "request for every hundred.",
+    "conflicting_statement_refused": "The daemon did not sign a statement, because an earlier "
+    "statement of the same round may still land.",
+    "connection_refused": "A listener refused a connection: listener, reason, address, and the "
+    "total so far. Logged at the 1st, 2nd, 4th, 8th … refusal for a reason.",
+    "daemon_halted": "A halt is open: nothing is indexed, signed or sent until you clear it.",
+    "daemon_started": "The daemon is running: version, chain, HTTP address, whether it publishes "
+    "and dispatches, and the lease's epoch.",
+    "endpoint_contradicted": "An endpoint had omitted, invented or changed logs; the verified logs "
+    "were stored.",
+    "endpoint_omitted_logs": "An endpoint's response lacked logs without an error. The missing "
+    "logs were fetched from another endpoint.",
+    "endpoint_outvoted": "An endpoint claimed a fork that all other endpoints deny. The endpoint "
+    "is not used until it agrees with them.",
+    "endpoint_proven_wrong": "An endpoint's response contradicts the roots in the block's header. "
+    "The endpoint is not used until you run `endpoint readmit`.",
+    "endpoint_quarantined": "An endpoint is not used any more: it serves another chain, "
+    "contradicts a final block, or refuses the API key.",
+    "endpoint_recovered": "An endpoint that had been replaced responds again.",
+    "endpoint_released": "A quarantined endpoint was found correct and is used again.",
+    "endpoint_replaced": "Another endpoint took over the work of an endpoint: both names, and the "
+    "reason.",
+    "endpoint_slow": "An endpoint lost its rank because it is much slower than another endpoint.",
+    "event_stream_read_failed": "Event streams wait because the database could not be read: the "
+    "error.",
+    "feed_fault_detected": "The feed contradicts itself or a second feed: the fault and the row. "
+    "Nothing is signed or sent until an operator accepts the fault.",
+    "finalized_tag_regressed": "For a long time no endpoint returned a block as high as the "
+    "daemon's final block. The daemon now follows the heads that the endpoints return.",
+    "foreign_nonce_used": "A transaction that this database did not sign used a nonce of the "
+    "daemon's key.",
+    "gateway_started": "The gateway's selection service accepts requests: its address.",
+    "gateway_write_failed": "Outcomes reported by gateways could not be written to the database "
+    "and are buffered in memory: the error. Logged at the 1st, 2nd, 4th, 8th … failure.",
+    "health_write_failed": "The reason of the daemon's exit could not be written to the database: "
+    "the error. `status` shows the last stored health report instead.",
+    "heartbeat_delivery_failed": "A heartbeat could not be delivered to a target of `[[notify]]`: "
+    "the error. The heartbeat is not repeated; the next one follows after `heartbeat_seconds`.",
+    "http_listener_failed": "An unexpected error in a listener's loop. Logged at the 1st, 2nd, "
+    "4th, 8th … error.",
+    "kickout_needs_review": "A kickout was sent, and a fork then removed its evidence from the "
+    "chain. Review the kickout and cancel it if the node was not due.",
+    "lease_release_failed": "The lease could not be released at exit. The lease expires by itself "
+    "after 30 s.",
+    "lease_renewal_failed": "The lease could not be renewed. After 20 s without a renewal the "
+    "process stops signing and sending, and exits.",
+    "log_timestamp_mismatch": "A log's `blockTimestamp` differs from the block header; the "
+    "header's time is used.",
+    "notice_delivery_failed": "A target of `[[notify]]` did not accept a message: target, error, "
+    "and consecutive failures. The message is retried. Logged at the 1st, 2nd, 4th, 8th … failure.",
+    "process_stopped": "The process exits: the signal.",
+    "proposal_decode_failed": "The signatures of a proposed kickout could not be decoded, so the "
+    "daemon cannot check whether its own key signed.",
+    "read_api_started": "The read API accepts requests: version and address.",
+    "read_api_unavailable": "A request got status 503: the reason, which is not sent to the "
+    "client, and the total so far. Logged at the 1st, 2nd, 4th, 8th … request.",
+    "report_deferred": "Reports cannot be sent yet: the reason. Logged when the reason changes.",
+    "report_digest_mismatch": "Another signer signed a different digest for the same round or "
+    "node: both digests, periods and data hashes, and the block.",
+    "report_held": "The sanity gate holds a report until you run `report release`.",
+    "reporter_started": "Reporting is configured: contract, signer, transmitter, rank, quorum, "
+    "signers and peers.",
+    "result_file_unreadable": "A file in `dispatch.results_folder` holds no hash or cannot be "
+    "read: the file and the error. The contest of that task waits for another result; repair the "
+    "file.",
+    "segment_refused": "A worker could not prepare a range of history: the reason. The daemon "
+    "reads the range itself.",
+    "segment_scheduler_unreachable": "The cluster's scheduler does not respond. The daemon reads "
+    "history alone and retries the scheduler every 30 s.",
+    "segment_worker_failed": "A worker died, hung or returned an invalid segment while it prepared "
+    "a range of history: the number of attempts and the error. The range is scheduled again.",
+    "segment_workers_started": "Workers beside the daemon prepare history: how many.",
+    "segment_workers_unavailable": "No worker could be started. The daemon reads history alone, "
+    "more slowly.",
     "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) accepted no message, so "
     "readiness and keep-alives are not reported. With `WatchdogSec`, systemd restarts the daemon.",
-    "http_fault": "Something unexpected failed in a listener's loop; told at the 1st, 2nd, 4th, "
-    "8th ….",
-    "kickout_needs_review": "A kickout went out, and what it rested on left the chain.",
-    "halted": "A halt lasts: nothing is folded or sent until it is cleared.",
-    "lease_not_released": "The lease could not be given back at the end; it runs out by itself.",
-    "lease_renewal_failed": "The lease could not be renewed. After 20 s of that the process signs "
-    "and sends nothing more, and ends.",
-    "log_times_differ": "A log's `blockTimestamp` is not its header's time, which was taken.",
-    "result_file_unreadable": "A file in `dispatch.results_folder` holds no hash or cannot be "
-    "read: which file, and why. The contest of that task waits for another result; repair it.",
-    "segment_lost": "A worker died, hung or answered something else while it prepared a range of "
-    "history: how often, and why. The range is ordered again.",
-    "segment_refused": "A worker gave no segment of a range, and why; the daemon reads it itself.",
-    "segment_scheduler_missing": "The scheduler of the cluster does not answer: the daemon reads "
-    "history alone meanwhile, and looks for it again every 30 s.",
-    "segment_workers_ordered": "History is prepared by so many workers beside the daemon.",
-    "segment_workers_missing": "No worker could be started: the daemon reads history alone, more "
-    "slowly.",
-    "unknown_signature_from_peer": "Another reporter shows a statement with a signature of our "
-    "key that this database never made.",
-    "notice_not_delivered": "A target of `[[notify]]` did not take a message: which one, why, and "
-    "how often in a row; told at the 1st, 2nd, 4th, 8th …. It is tried again.",
-    "proposal_not_decoded": "A proposal of a kickout shows no signatures: whether ours is among "
-    "them is not known.",
-    "report_held": "The sanity gate holds a report until `report release`.",
-    "report_waiting": "What the reports wait for; told when it changes.",
-    "reporting_as": "At the start: contract, signer, transmitter, rank, quorum, signers, peers.",
-    "conflicting_statement_refused": "We did not sign a statement, because an earlier one of its "
-    "round may still land.",
-    "account_nonce_ahead": "The chain has counted more transactions of our account than this "
-    "database gave out: somebody else uses the key.",
-    "transaction_missing_effect": "A transaction succeeded without its event.",
-    "unknown_signature_on_chain": "An accepted round or a proposed kickout has a signature of our "
-    "key that this database never made; we sign nothing for a while.",
-    "standby": "Another process leads on this database, and this one waits for its lease: who "
-    "leads, and the epoch of the lease. Told again when another one leads.",
-    "standby_started": "With `--standby`: the process serves HTTP, where it says, and "
-    "looks for the lease.",
-    "serving": "The read API answers: version, and at which address.",
-    "read_api_unanswered": "A question got 503: why, which who asked is not told, and how many so "
-    "far; told at the 1st, 2nd, 4th, 8th ….",
-    "events_not_read": "Streams of events wait, as the database could not be read: why.",
-    "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
-    "dispatches, epoch of the lease.",
+    "signer_equivocated": "A signer signed two statements about one round, and both could land.",
+    "stakes_read_failed": "A gateway could not read a daemon's database and keeps its last list of "
+    "staked nodes: the error. Logged at the 1st, 2nd, 4th, 8th … failure.",
+    "stale_lease_taken_over": "The process that held the lease ended, or did not renew it for 30 "
+    "s. This process holds the lease now.",
+    "standby_started": "A process with `--standby` serves HTTP and checks the lease regularly.",
     "state_mismatch": "Rows of the state differ from a fold of the stored logs; `reason` names "
-    "them. Nothing is reported, started or kicked out until `resync rebuild`, or until a "
+    "them. Nothing is reported, started or kicked out until you run `resync rebuild`, or until a "
     "comparison finds no difference.",
-    "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "
-    "not sent any more.",
-    "step_completed": "A step of the daemon did something: what it did, and the facts of it.",
-    "step_failed": "A step failed and is tried again; told at the 1st, 2nd, 4th, 8th … in a row.",
-    "step_recovered": "A step that had failed works again.",
-    "stopped": "The process ends; by which signal.",
-    "statement_from_unknown_signer": "A peer showed a statement of somebody who is no signer.",
-    "calibration_lost": "Blooms, roots or hashes that 20 blocks had "
-    "proven are not true any more: less is proven from now on.",
-    "waiting_for_endpoint": "No endpoint that may be used answers: how long the daemon waits, and "
-    "why.",
-    "waiting_for_lease": "Who held the lease may be dead: the daemon waits until it is over.",
-    "websocket_ended": "The websocket was given up; polling goes on.",
+    "statement_abandoned": "A statement was sent five times, and a fork removed it each time. The "
+    "statement is not sent again.",
+    "statement_from_unknown_signer": "A peer sent a statement that was signed by an address "
+    "outside the signer set.",
+    "step_completed": "A step of the daemon changed something: the change and its details.",
+    "step_failed": "A step failed and is retried. Logged at the 1st, 2nd, 4th, 8th … consecutive "
+    "failure.",
+    "step_recovered": "A step succeeded after failures.",
+    "transaction_missing_effect": "A transaction succeeded without emitting its event.",
+    "unknown_signature_from_peer": "Another reporter holds a statement with a signature of this "
+    "daemon's key that this database never made. Check who else has the key.",
+    "unknown_signature_on_chain": "An accepted round or a proposed kickout carries a signature of "
+    "the daemon's key that this database never made. The daemon pauses signing; check who else has "
+    "the key.",
+    "verification_downgraded": "Blooms, roots or hashes that 20 blocks had matched do not match "
+    "any more, so the daemon verifies less from this block on.",
+    "waiting_for_endpoint": "No usable endpoint responds: how long the daemon waits, and the "
+    "reason.",
+    "waiting_for_lease": "Another process leads on this database, and this process waits for the "
+    "lease: the leader and the lease's epoch. Logged again when the leader changes.",
+    "waiting_for_lease_expiry": "The holder of the lease may be dead. The daemon starts when the "
+    "lease expires.",
+    "websocket_closed": "The websocket failed and was closed; the daemon polls for new blocks "
+    "instead.",
 }

@@ -96,7 +96,7 @@ def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
             _tell_kind(context, uow, intent, reason)
     FOREIGN.inc()
     structlog.get_logger().error(
-        "foreign_nonce",
+        "foreign_nonce_used",
         nonce=slot.nonce,
         sender=context.account.address,
         transaction=use.hash,

@@ -47,7 +47,7 @@ def served(config: Path, log: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
-            yield str(Daemon(process, log).wait_for("serving")["api"])
+            yield str(Daemon(process, log).wait_for("read_api_started")["api"])
         finally:
             process.kill()
 

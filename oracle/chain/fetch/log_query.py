@@ -256,7 +256,7 @@ class LogQuery:
         LOGS_CUT_OFF.labels(endpoint.name).inc()
         note_missing(endpoint.name, len(missing))
         structlog.get_logger().warning(
-            "endpoint_leaves_logs_out",
+            "endpoint_omitted_logs",
             endpoint=endpoint.name,
             missing=len(missing),
             first_block=missing[0].block,

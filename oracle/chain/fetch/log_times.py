@@ -9,7 +9,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WRONG_LOG_TIMES
 from oracle.telemetry.logging_setup import Repeating
 
-_TIMES_DIFFER = Repeating("log_times_differ")
+_TIMES_DIFFER = Repeating("log_timestamp_mismatch")
 
 
 def fill_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader]) -> None:

@@ -151,7 +151,7 @@ class ClusterPool:
     def _note_missing(self, reason: str) -> None:
         if not self._is_missing:
             self._is_missing = True
-            structlog.get_logger().warning("segment_scheduler_missing", reason=reason)
+            structlog.get_logger().warning("segment_scheduler_unreachable", reason=reason)
 
 
 def _hand_over(done: Future[bytes], answer: Future[bytes]) -> None:

@@ -182,7 +182,7 @@ class SegmentQueue:
         if not self._is_told:
             self._is_told = True
             workers = self.workers.executor.workers
-            structlog.get_logger().info("segment_workers_ordered", workers=workers)
+            structlog.get_logger().info("segment_workers_started", workers=workers)
         there = self.workers.executor.submit(order)
         return PendingRange(pending.part, order=order, there=there, deaths=pending.deaths)
 
@@ -292,7 +292,7 @@ class SegmentQueue:
         part, deaths = pending.part, pending.deaths + 1
         reason = str(error) or "no answer in time"
         structlog.get_logger().warning(
-            "segment_lost", first=part.first, last=part.last, times=deaths, reason=reason
+            "segment_worker_failed", first=part.first, last=part.last, times=deaths, reason=reason
         )
         if self.workers is not None and pending.there is not None:
             self.workers.executor.give_up(pending.there)
@@ -310,7 +310,7 @@ class SegmentQueue:
 
     def _go_on_alone(self, error: NoWorkersError) -> None:
         """Prepare everything here from now on: slower, never stopped."""
-        structlog.get_logger().error("segment_workers_missing", reason=str(error))
+        structlog.get_logger().error("segment_workers_unavailable", reason=str(error))
         if self.workers is not None:
             self.workers.executor.close()
         self.workers = None

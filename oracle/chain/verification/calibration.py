@@ -229,7 +229,7 @@ class Calibration:
             self.demotions += 1
         if was_proven:
             DEMOTED.labels(feature).inc()
-            structlog.get_logger().error("calibration_lost", feature=feature.value, why=why)
+            structlog.get_logger().error("verification_downgraded", feature=feature.value, why=why)
 
     def facts(self) -> dict[str, str]:
         """Return what is known, as a keeper recalls it: who begins with it believes the same."""

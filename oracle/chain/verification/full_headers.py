@@ -142,7 +142,7 @@ def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | 
             raise
     WINDOW_SPLITS.labels("one block's transactions").inc()
     structlog.get_logger().info(
-        "block_read_by_transaction", endpoint=endpoint.name, block=number, what="transactions"
+        "block_fetched_per_transaction", endpoint=endpoint.name, block=number, what="transactions"
     )
     answer = endpoint.client.call(_METHOD, [hex(number), False], FullHeaderResponse)
     if answer is None:

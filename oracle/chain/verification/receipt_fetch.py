@@ -72,7 +72,7 @@ def _in_parts(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts
     (block,) = blocks
     WINDOW_SPLITS.labels("one block's receipts").inc()
     structlog.get_logger().info(
-        "block_read_by_transaction",
+        "block_fetched_per_transaction",
         endpoint=endpoint.name,
         block=block.block.number,
         what="receipts",

@@ -57,7 +57,7 @@ class ChainSection(Section):
     # How often to look for a new block.
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
     # The largest answer that is read, in MiB (1 to 1,024). What is larger is asked for in
-    # parts: fewer blocks, then one block by its transactions (`block_read_by_transaction` in
+    # parts: fewer blocks, then one block by its transactions (`block_fetched_per_transaction` in
     # the log), which takes a request for every hundred of them. Memory holds some ten times
     # as much.
     most_answer_mib: int = Field(default=64, ge=1, le=1024)

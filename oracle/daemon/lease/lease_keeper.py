@@ -114,7 +114,7 @@ def try_take(
     except TransientError as error:
         raise TransientError(f"{error}{_in_the_way(store, held)}") from error
     if is_gone and epoch is not None:
-        structlog.get_logger().warning("holder_gone", holder=held.holder, epoch=epoch)
+        structlog.get_logger().warning("stale_lease_taken_over", holder=held.holder, epoch=epoch)
     return epoch, now
 
 
@@ -283,4 +283,4 @@ def _give_back(store: Store, epoch: int) -> None:
         with store.transaction() as uow:
             uow.lease.release(epoch)
     except OracleError as error:
-        structlog.get_logger().warning("lease_not_released", reason=str(error))
+        structlog.get_logger().warning("lease_release_failed", reason=str(error))

@@ -241,7 +241,7 @@ class _Server(uvicorn.Server):
         self._faults += 1
         if is_power_of_two(self._faults):
             structlog.get_logger().error(
-                "http_fault",
+                "http_listener_failed",
                 reason=told.get("message"),
                 error=repr(told.get("exception")),
                 in_all=self._faults,

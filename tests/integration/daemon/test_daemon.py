@@ -53,7 +53,7 @@ def test_it_stops_soon_after_sigterm_and_gives_the_lease_back(running, config):
     assert code == 0
     assert seconds < STOP_SECONDS
     said = running.lines()[-1]
-    assert (said["event"], said["by"]) == ("stopped", "SIGTERM")
+    assert (said["event"], said["by"]) == ("process_stopped", "SIGTERM")
     assert run(["run", "--once", "--config", str(config)]) == 0
 
 
@@ -164,7 +164,7 @@ def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
         assert not (tmp_path / "oracle.sqlite").exists()
 
         moody.mood = Mood.GOOD
-        running.url = running.wait_for("started")["web"]
+        running.url = running.wait_for("daemon_started")["web"]
         running.wait_until_ready()
         assert running.stop()[0] == 0
 

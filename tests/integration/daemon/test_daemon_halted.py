@@ -99,7 +99,7 @@ def test_what_is_closed_at_the_start_is_said_and_run_once_fails_for_it(
         assert last.startswith("qos-oracle: not caught up: halt finality_violation: block 22 was")
 
     with daemon(config) as running:
-        told = running.wait_for("halted")
+        told = running.wait_for("daemon_halted")
         assert told["reason"].startswith("halt finality_violation: block 22 was final here")
         assert running.get("/readyz").json()["folded"] == 30
 

@@ -51,7 +51,7 @@ def server(sound: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[D
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
             running = Daemon(process, log)
-            running.url = running.wait_for("serving")["api"]
+            running.url = running.wait_for("read_api_started")["api"]
             yield running
         finally:
             process.kill()

@@ -71,7 +71,7 @@ def follow(config: Path, blocks: int, *options: str) -> None:
 
 def folded(running: Daemon) -> int:
     """Where it stands; -1 before it has begun."""
-    told_where = (line["web"] for line in running.lines() if line["event"] == "started")
+    told_where = (line["web"] for line in running.lines() if line["event"] == "daemon_started")
     running.url = next(told_where, "")
     return (running.get("/readyz").json()["folded"] or 0) if running.url else -1
 

@@ -237,7 +237,7 @@ class Member:
         until(looked, f"{what} of {self.name}", self.tail)
 
     def until_started(self) -> None:
-        self.until_said("started")
+        self.until_said("daemon_started")
 
     def until_at(self, block: int) -> None:
         """It has folded a block."""
@@ -257,7 +257,7 @@ class Member:
         """It says that it has too few signatures for a round."""
         self.until(
             lambda: any(
-                f"round {number} " in line["reason"] for line in self.lines("report_waiting")
+                f"round {number} " in line["reason"] for line in self.lines("report_deferred")
             ),
             f"word that round {number} waits",
         )

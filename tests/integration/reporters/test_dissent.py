@@ -28,7 +28,7 @@ def test_one_that_lies_is_named_by_both_others_and_its_words_never_land(three: C
     three.caught_up()
 
     for one in (a, b):
-        (said, *_) = one.lines("disagreement")
+        (said, *_) = one.lines("report_digest_mismatch")
         assert said["signer"] == liar.signer
         assert said["theirs"] != said["ours"]
         assert one.metric(HOLD) == 0

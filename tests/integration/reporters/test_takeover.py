@@ -33,7 +33,7 @@ def test_a_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twic
                 one.settings["reporters"]["peers"].append(standby.url)
             three.start()
             standby.start("--standby")
-            assert f"process {a.pid} " in standby.until_said("standby")["leader"]
+            assert f"process {a.pid} " in standby.until_said("waiting_for_lease")["leader"]
             played(three, standby)
         finally:
             standby.close()
@@ -52,7 +52,7 @@ def played(three: Company, standby: Member) -> None:
     # start after it has taken the lease takes a slow machine long.
     standby.until_said("step_completed", did="took over")
     assert time.monotonic() - killed < 2 * LEASE_SECONDS
-    standby.until_said("started")
+    standby.until_said("daemon_started")
     three.members[0] = standby
     three.landed(number)
     last = three.round_of(standby, b, c)

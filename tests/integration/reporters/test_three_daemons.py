@@ -18,7 +18,7 @@ def test_three_daemons_say_the_same_and_every_round_is_sent_once(three: Company)
     # In windows of their own, as their logs tell; who looks when is the machine's to say.
     assert len({one.windows() for one in three.members}) > 1
     for rank, one in enumerate(three.members):
-        (said,) = one.lines("reporting_as")
+        (said,) = one.lines("reporter_started")
         assert (said["signer"], said["transmitter"]) == (one.signer, one.transmitter)
         assert (said["rank"], said["quorum"]) == (rank, QUORUM)
         assert said["peers"] == [other.url for other in three.members if other is not one]

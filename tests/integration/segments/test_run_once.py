@@ -45,7 +45,7 @@ def run_once(config: Path) -> "subprocess.Popen[bytes]":
 
 
 def has_ordered(config: Path) -> bool:
-    return "segment_workers_ordered" in (config.parent / "log").read_text("utf-8")
+    return "segment_workers_started" in (config.parent / "log").read_text("utf-8")
 
 
 def stored(config: Path) -> list[str]:

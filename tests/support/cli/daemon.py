@@ -90,7 +90,7 @@ class Daemon:
 def daemon(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
     """Start it and wait until it has started; it is killed at the end if it still runs."""
     with starting(config, *options, program=program) as running:
-        running.url = running.wait_for("started")["web"]
+        running.url = running.wait_for("daemon_started")["web"]
         yield running
 
 

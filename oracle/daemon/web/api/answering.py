@@ -70,7 +70,7 @@ class ApiAnswers:
         self._faults += 1
         if is_power_of_two(self._faults):
             structlog.get_logger().warning(
-                "read_api_unanswered", reason=str(error), in_all=self._faults
+                "read_api_unavailable", reason=str(error), in_all=self._faults
             )
 
 

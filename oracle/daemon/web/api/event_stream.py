@@ -170,7 +170,7 @@ class EventStreams:
             try:
                 await self.look()
             except OracleError as error:
-                structlog.get_logger().debug("events_not_read", reason=str(error))
+                structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
             await asyncio.sleep(_HISTORY_LOOK_SECONDS if self._is_history else _LOOK_SECONDS)
 
     def _newest(self) -> EventCursor:
@@ -248,7 +248,7 @@ async def _frames(
             try:
                 batch = await streams.after(place)
             except OracleError as error:
-                structlog.get_logger().debug("events_not_read", reason=str(error))
+                structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
                 await asyncio.sleep(_LOOK_SECONDS)
                 batch = None
             if batch is not None and batch.after != place:

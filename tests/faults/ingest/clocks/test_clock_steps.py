@@ -64,11 +64,11 @@ def test_standby_takes_over_from_a_leader_whose_loop_is_stuck(a_chain: AChain, t
         paths.append(write(wanted, folder / "config.toml"))
     program = ("-c", HANGING.format(hang=str(hang)))
     with daemon(paths[0], program=program) as leader, starting(paths[1], "--standby") as standby:
-        standby.wait_for("standby")
+        standby.wait_for("waiting_for_lease")
         leader.wait_until_ready()
         hang.touch()
 
-        taken = standby.wait_for("started")
+        taken = standby.wait_for("daemon_started")
 
         # It ends by itself, in a way in which a supervisor starts it anew.
         assert leader.process.wait(60) == 1
@@ -94,4 +94,4 @@ def test_standby_takes_a_dead_lease_after_the_clock_is_stepped_back(
         assert taken is not None
         clock.step(-DAY)
         with starting(path, "--standby") as standby:
-            assert standby.wait_for("started")["epoch"] == taken + 1
+            assert standby.wait_for("daemon_started")["epoch"] == taken + 1

@@ -81,7 +81,7 @@ def doors(running: Daemon, api: str) -> dict[str, bool]:
 def test_every_door_reports_endpoints_that_hang(a_chain: AChain, config: Path):
     with daemon(config, program=("-c", HASTY)) as running:
         running.wait_until_ready()
-        api = running.wait_for("started")["api"]
+        api = running.wait_for("daemon_started")["api"]
         assert not any(doors(running, api).values())
         gate = Event()
         for provider in a_chain.providers:

@@ -109,7 +109,7 @@ def test_a_daemon_whose_only_endpoint_lied_waits_and_goes_on_when_it_is_readmitt
             "/readyz", f"{busy.urls[0]}: quarantined: proven wrong, `qos-oracle endpoint readmit`"
         )
         assert told(capsys, "endpoint", "readmit", busy.urls[0], "--config", str(caught))[0] == 0
-        running.url = running.wait_for("started")["web"]
+        running.url = running.wait_for("daemon_started")["web"]
         running.wait_until_ready()
 
 

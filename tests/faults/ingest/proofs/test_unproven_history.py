@@ -108,7 +108,7 @@ def test_a_daemon_is_ready_only_where_no_more_is_asked_for_than_is_reached(
     worthless: AChain, site: Site, history: str, *, is_ready: bool
 ):
     with starting(site.configured(0, history=history)) as running:
-        running.url = running.wait_for("started")["web"]
+        running.url = running.wait_for("daemon_started")["web"]
         if is_ready:
             running.wait_until_ready()
         else:

@@ -67,7 +67,7 @@ def test_case_72_told_to_stop_in_a_backfill_it_stops_in_five_seconds_at_the_end_
     assert code == 0
     # Five where nobody else works.
     assert seconds < STOP_SECONDS
-    assert running.lines()[-1]["event"] == "stopped"
+    assert running.lines()[-1]["event"] == "process_stopped"
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     stopped_at = _cursor(url)
     assert 0 < stopped_at < a_chain.head.number

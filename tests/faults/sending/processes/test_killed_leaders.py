@@ -32,18 +32,18 @@ def test_after_a_kill_the_next_one_starts_at_once(
     url = empty_database_url
     path = config(resting, tmp_path / "one", url)
     with starting(path) as killed:
-        killed.wait_for("started")
+        killed.wait_for("daemon_started")
         killed.process.kill()
         killed.process.wait()
     # For longer than any machine takes to start another one.
     held = _hold_for_an_hour(url)
     with starting(path, *options) as following:
-        assert following.wait_for("holder_gone")["holder"] == held.holder
+        assert following.wait_for("stale_lease_taken_over")["holder"] == held.holder
         if options == ["--once"]:
             assert following.process.wait(PATIENCE) == 0
         else:
-            assert following.wait_for("started")["epoch"] == held.epoch + 1
-            assert not said(following, "waiting_for_lease")
+            assert following.wait_for("daemon_started")["epoch"] == held.epoch + 1
+            assert not said(following, "waiting_for_lease_expiry")
 
 
 def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
@@ -53,12 +53,12 @@ def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
     path = config(resting, tmp_path / "one", url)
     _taken_elsewhere(url)
     with starting(path) as waiting:
-        waiting.url = waiting.wait_for("waiting_for_lease")["web"]
+        waiting.url = waiting.wait_for("waiting_for_lease_expiry")["web"]
         waiting.wait_for_text("/readyz", f"LEASE-WAIT: waits for the lease of {ELSEWHERE}")
         assert waiting.wait_until_not_ready()["standby"] is False
         assert waiting.get("/livez").status_code == 200
         let_it_run_out(url)
-        assert waiting.wait_for("started")["epoch"] == 2
+        assert waiting.wait_for("daemon_started")["epoch"] == 2
 
 
 def test_one_that_renews_its_lease_lives_and_is_left_alone(
@@ -68,7 +68,7 @@ def test_one_that_renews_its_lease_lives_and_is_left_alone(
     path = config(resting, tmp_path / "one", url)
     _taken_elsewhere(url)
     with starting(path) as refused:
-        refused.wait_for("waiting_for_lease")
+        refused.wait_for("waiting_for_lease_expiry")
         with Store.open(url) as store:
             until(lambda: _renewed(store) and refused.process.poll() is not None)
         assert refused.process.returncode == 1
@@ -82,7 +82,7 @@ def test_one_that_waits_for_a_lease_ends_when_told(
     path = config(resting, tmp_path / "one", empty_sqlite_url)
     _taken_elsewhere(empty_sqlite_url)
     with starting(path) as waiting:
-        waiting.wait_for("waiting_for_lease")
+        waiting.wait_for("waiting_for_lease_expiry")
         assert waiting.stop()[0] == 0
     assert lease(empty_sqlite_url).holder == ELSEWHERE
 

@@ -98,16 +98,16 @@ def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_an
     paths = [config(resting, tmp_path / name, url) for name in ("one", "two")]
     with ExitStack() as running:
         both = [running.enter_context(starting(path, "--standby")) for path in paths]
-        until(lambda: any(said(each, "started") for each in both))
-        leader, other = sorted(both, key=lambda each: not said(each, "started"))
-        waiting = other.wait_for("standby")
+        until(lambda: any(said(each, "daemon_started") for each in both))
+        leader, other = sorted(both, key=lambda each: not said(each, "daemon_started"))
+        waiting = other.wait_for("waiting_for_lease")
         assert waiting["leader"].startswith("qos-oracle run on ")
-        assert not said(other, "started")
+        assert not said(other, "daemon_started")
 
         other.url = other.wait_for("standby_started")["web"]
         ready = other.get("/readyz")
         assert (ready.status_code, ready.json()["standby"]) == (200, True)
-        leader.url = leader.wait_for("started")["web"]
+        leader.url = leader.wait_for("daemon_started")["web"]
         leader.wait_until_ready()
         assert leader.get("/readyz").json()["standby"] is False
         assert "oracle_lease_held 1.0" in leader.get("/metrics").text
@@ -118,7 +118,7 @@ def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_an
         leader.process.kill()
         leader.process.wait()
         # Nobody waits for the lease of a process that is known to be gone.
-        taken = other.wait_for("started")
+        taken = other.wait_for("daemon_started")
         assert taken["epoch"] == first.epoch + 1
         other.url = taken["web"]
         other.wait_until_ready()
@@ -130,7 +130,7 @@ def test_case_f40_one_that_does_not_stand_by_leaves_and_names_the_leader(
     url = empty_database_url
     one, two = (config(resting, tmp_path / name, url) for name in ("one", "two"))
     with starting(one) as leader:
-        leader.wait_for("started")
+        leader.wait_for("daemon_started")
         with starting(two) as second:
             assert second.process.wait(PATIENCE) == 1
             assert f"process {leader.process.pid}" in second.log.read_text("utf-8")
@@ -185,7 +185,7 @@ def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
             door.rule(SEND, faults.held_before(gate))
         if state == "standing by":
             leading = config(network, tmp_path / "leader", url)
-            running.enter_context(starting(leading)).wait_for("started")
+            running.enter_context(starting(leading)).wait_for("daemon_started")
         stopped = running.enter_context(starting(path, "--publish", "--standby"))
         _reach(stopped, state, gate)
 
@@ -195,7 +195,8 @@ def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
         assert (code, seconds < STOP_SECONDS) == (0, True)
         # A turn that was left alone may say a last word.
         assert any(
-            line["event"] == "stopped" and line["by"] == "SIGTERM" for line in stopped.lines()
+            line["event"] == "process_stopped" and line["by"] == "SIGTERM"
+            for line in stopped.lines()
         )
         if state in {"leading", "sending"}:
             assert lease(url).holder is None
@@ -209,8 +210,8 @@ def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
         return
     events = {
         "waiting": "waiting_for_endpoint",
-        "standing by": "standby",
-        "leading": "started",
+        "standing by": "waiting_for_lease",
+        "leading": "daemon_started",
     }
     daemon.wait_for(events[state])
 
@@ -220,7 +221,7 @@ def test_a_lease_that_another_took_ends_the_leader_while_it_has_nothing_to_do(
 ):
     url = empty_sqlite_url
     with starting(config(resting, tmp_path / "one", url)) as leader:
-        leader.wait_for("started")
+        leader.wait_for("daemon_started")
         with Store.open(url) as store, store.transaction() as uow:
             # At once: the leader may renew it any moment.
             uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))

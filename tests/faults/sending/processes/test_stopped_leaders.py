@@ -74,7 +74,9 @@ def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Compan
         company = Company(network, [seat.member for seat in seats])
         for member in company.members:
             member.start("--standby")
-            member.until_said("started" if member is company.members[0] else "standby")
+            member.until_said(
+                "daemon_started" if member is company.members[0] else "waiting_for_lease"
+            )
         yield company, seats
 
 
@@ -115,7 +117,7 @@ def test_case_f41_leaders_stopped_at_any_moment_are_succeeded_and_each_round_lan
             network.mine(1)
             ended(leading.member)
             leading.member.start("--standby")
-            leading.member.until_said("standby")
+            leading.member.until_said("waiting_for_lease")
             seats.reverse()
         check(company, store)
 

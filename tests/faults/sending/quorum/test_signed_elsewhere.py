@@ -265,7 +265,7 @@ def test_whose_a_kickout_is_that_hides_its_signatures_is_not_known_where_others_
     with capture_logs() as logs:
         assert office.repeat(watch_key) == []
         assert office.repeat(watch_key) == []
-    assert [line["event"] for line in logs] == ["proposal_not_decoded"]
+    assert [line["event"] for line in logs] == ["proposal_decode_failed"]
 
 
 def test_a_kickout_that_no_endpoint_shows_is_asked_for_until_one_does(

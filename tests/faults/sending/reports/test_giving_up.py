@@ -47,7 +47,7 @@ def told(office: Office, statistics: OutboxRecount) -> tuple[int, list[dict[str,
     """What a look says, and the lines that it logs."""
     with capture_logs() as logs:
         figures = statistics.count(office.store, office.context.stamp.at)
-    lines = [dict(line) for line in logs if line["event"] == "statement_given_up"]
+    lines = [dict(line) for line in logs if line["event"] == "statement_abandoned"]
     return figures.given_up, lines
 
 

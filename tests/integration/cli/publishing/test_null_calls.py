@@ -140,7 +140,7 @@ def test_a_daemon_that_starts_among_null_calls_waits_for_answers(
         running.wait_for("step_failed", in_a_row=4)
         assert running.get("/readyz").status_code == 503
         door.heal()
-        running.url = running.wait_for("started")["web"]
+        running.url = running.wait_for("daemon_started")["web"]
         lands(network, running, 1)
         running.wait_until_ready()
         assert running.stop()[0] == 0
