@@ -52,8 +52,8 @@ class GatewaySection(ListenerSection):
         limits = ListenerLimits(
             connections=plain.limits.connections,
             per_address=plain.limits.per_address,
-            header_seconds=plain.limits.header_seconds,
-            answer_seconds=plain.limits.answer_seconds,
+            header_timeout_seconds=plain.limits.header_timeout_seconds,
+            response_timeout_seconds=plain.limits.response_timeout_seconds,
             requests_per_second=plain.limits.requests_per_second,
             body_bytes=MOST_BODY,
             most_answers=_MOST_ANSWERS,

@@ -97,7 +97,7 @@ def open_chain(
     no database, or none that the caller needs.
     """
     facts, settings = facts or CapabilityCache(None, unix_seconds), config.chain
-    max_bytes = settings.most_answer_mib * 2**20
+    max_bytes = settings.max_response_mib * 2**20
     pool = EndpointPool.open(
         settings.endpoints, settings.id, max_bytes=max_bytes, providers=settings.providers
     )
@@ -234,7 +234,7 @@ def _segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
         history=int(policy.history),
         receipts=policy.receipts,
         every_header=policy.every_header,
-        most_bytes=config.chain.most_answer_mib * 2**20,
+        most_bytes=config.chain.max_response_mib * 2**20,
     )
 
 

@@ -108,7 +108,7 @@ def node_metrics_job(index: Index) -> Job:
     """Return the job that fills the metrics about single nodes."""
 
     def tick() -> None:
-        most_nodes = index.config.metrics.most_nodes
-        node_metrics.show(*node_series(index.store, index.rules, most_nodes))
+        max_nodes = index.config.metrics.max_nodes
+        node_metrics.show(*node_series(index.store, index.rules, max_nodes))
 
     return Job("node-metrics", _NODE_METRICS_SECONDS, tick)

@@ -23,7 +23,7 @@ from oracle.telemetry.metrics import RPC_ERRORS
 T = TypeVar("T")
 
 ANSWER_SECONDS = 20.0
-# Above it the answer counts as too large, and less is asked for; [chain] most_answer_mib.
+# Above it the answer counts as too large, and less is asked for; [chain] max_response_mib.
 MOST_BYTES = 64 * 1024 * 1024
 # Whatever shape an endpoint's JSON has.
 Json: TypeAlias = Any

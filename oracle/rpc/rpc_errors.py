@@ -140,7 +140,7 @@ def all_failed(failures: Sequence[RpcError]) -> RpcError:
 
 def above_limit(endpoint: str, most: int) -> RpcError:
     """Tell that an answer has more than the `most` bytes that we read, whatever it says."""
-    words = f"an answer of more than [chain] most_answer_mib = {most / 2**20:g}"
+    words = f"an answer of more than [chain] max_response_mib = {most / 2**20:g}"
     error = RpcError(endpoint, ErrorKind.TOO_LARGE, words)
     error.is_ours = True
     return error

@@ -36,7 +36,7 @@ REFUSED = Counter(
 for _status in ("400", "401", "404", "405", "429", "503"):
     REFUSED.labels(_status)
 UNWRITTEN = Gauge(
-    "oracle_gateway_unwritten_outcomes",
+    "oracle_gateway_buffered_outcomes",
     "Outcomes that wait to be written to the database.",
     registry=REGISTRY,
 )

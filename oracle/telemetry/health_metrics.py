@@ -17,7 +17,7 @@ SEVERITY = Gauge(
     registry=REGISTRY,
 )
 UNREPORTED = Counter(
-    "oracle_health_unreported_total",
+    "oracle_health_write_failures_total",
     "Reports of the daemon's health that the database did not take.",
     registry=REGISTRY,
 )

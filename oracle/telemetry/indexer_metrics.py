@@ -66,7 +66,7 @@ MISSING_LOGS = Counter(
     registry=REGISTRY,
 )
 LOGS_CUT_OFF = Counter(
-    "oracle_endpoint_logs_cut_off_total",
+    "oracle_endpoint_truncated_responses_total",
     "Times that an endpoint was found to leave logs out of an answer without a word: "
     "it stops at a count, or its ranges lack what their blocks have.",
     ["endpoint"],
@@ -86,7 +86,7 @@ DUPLICATE_LOGS = Counter(
     registry=REGISTRY,
 )
 WRONG_LOG_TIMES = Counter(
-    "oracle_wrong_log_times_total",
+    "oracle_log_timestamp_mismatches_total",
     "Logs whose blockTimestamp was not their header's time, which was taken; the log "
     "event log_timestamp_mismatch names both.",
     ["endpoint"],
@@ -120,7 +120,7 @@ CALIBRATED = Gauge(
     registry=REGISTRY,
 )
 DEMOTED = Counter(
-    "oracle_chain_calibration_lost_total",
+    "oracle_verification_downgrades_total",
     "Times that something proven turned out to be wrong; tried again after an hour.",
     ["feature"],
     registry=REGISTRY,

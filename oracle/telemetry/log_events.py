@@ -8,9 +8,9 @@ from collections.abc import Mapping
 LOG_EVENTS: Mapping[str, str] = {
     "account_nonce_ahead": "The chain counts more transactions of the daemon's account than this "
     "database sent. Somebody else uses the key.",
-    "block_fetched_per_transaction": "A block's response exceeded `chain.max_response_mib`, or the "
-    "endpoint refused to send it. The daemon fetched the block transaction by transaction, one "
-    "request for every hundred.",
+    "block_fetched_per_transaction": "A block's response exceeded `chain.max_response_mib`, or "
+    "the endpoint refused to send it. The daemon fetched the block transaction by transaction, "
+    "one request for every hundred.",
     "conflicting_statement_refused": "The daemon did not sign a statement, because an earlier "
     "statement of the same round may still land.",
     "connection_refused": "A listener refused a connection: listener, reason, address, and the "
@@ -18,8 +18,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "daemon_halted": "A halt is open: nothing is indexed, signed or sent until you clear it.",
     "daemon_started": "The daemon is running: version, chain, HTTP address, whether it publishes "
     "and dispatches, and the lease's epoch.",
-    "endpoint_contradicted": "An endpoint had omitted, invented or changed logs; the verified logs "
-    "were stored.",
+    "endpoint_contradicted": "An endpoint had omitted, invented or changed logs; the verified "
+    "logs were stored.",
     "endpoint_omitted_logs": "An endpoint's response lacked logs without an error. The missing "
     "logs were fetched from another endpoint.",
     "endpoint_outvoted": "An endpoint claimed a fork that all other endpoints deny. The endpoint "
@@ -59,7 +59,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "log_timestamp_mismatch": "A log's `blockTimestamp` differs from the block header; the "
     "header's time is used.",
     "notice_delivery_failed": "A target of `[[notify]]` did not accept a message: target, error, "
-    "and consecutive failures. The message is retried. Logged at the 1st, 2nd, 4th, 8th … failure.",
+    "and consecutive failures. The message is retried. Logged at the 1st, 2nd, 4th, 8th … "
+    "failure.",
     "process_stopped": "The process exits: the signal.",
     "proposal_decode_failed": "The signatures of a proposed kickout could not be decoded, so the "
     "daemon cannot check whether its own key signed.",
@@ -79,16 +80,17 @@ LOG_EVENTS: Mapping[str, str] = {
     "reads the range itself.",
     "segment_scheduler_unreachable": "The cluster's scheduler does not respond. The daemon reads "
     "history alone and retries the scheduler every 30 s.",
-    "segment_worker_failed": "A worker died, hung or returned an invalid segment while it prepared "
-    "a range of history: the number of attempts and the error. The range is scheduled again.",
+    "segment_worker_failed": "A worker died, hung or returned an invalid segment while it "
+    "prepared a range of history: the number of attempts and the error. The range is scheduled "
+    "again.",
     "segment_workers_started": "Workers beside the daemon prepare history: how many.",
     "segment_workers_unavailable": "No worker could be started. The daemon reads history alone, "
     "more slowly.",
     "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) accepted no message, so "
     "readiness and keep-alives are not reported. With `WatchdogSec`, systemd restarts the daemon.",
     "signer_equivocated": "A signer signed two statements about one round, and both could land.",
-    "stakes_read_failed": "A gateway could not read a daemon's database and keeps its last list of "
-    "staked nodes: the error. Logged at the 1st, 2nd, 4th, 8th … failure.",
+    "stakes_read_failed": "A gateway could not read a daemon's database and keeps its last list "
+    "of staked nodes: the error. Logged at the 1st, 2nd, 4th, 8th … failure.",
     "stale_lease_taken_over": "The process that held the lease ended, or did not renew it for 30 "
     "s. This process holds the lease now.",
     "standby_started": "A process with `--standby` serves HTTP and checks the lease regularly.",
@@ -107,8 +109,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "unknown_signature_from_peer": "Another reporter holds a statement with a signature of this "
     "daemon's key that this database never made. Check who else has the key.",
     "unknown_signature_on_chain": "An accepted round or a proposed kickout carries a signature of "
-    "the daemon's key that this database never made. The daemon pauses signing; check who else has "
-    "the key.",
+    "the daemon's key that this database never made. The daemon pauses signing; check who else "
+    "has the key.",
     "verification_downgraded": "Blooms, roots or hashes that 20 blocks had matched do not match "
     "any more, so the daemon verifies less from this block on.",
     "waiting_for_endpoint": "No usable endpoint responds: how long the daemon waits, and the "

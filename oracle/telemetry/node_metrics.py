@@ -28,8 +28,8 @@ _EXCLUDED = Gauge(
     registry=REGISTRY,
 )
 _LEFT_OUT = Gauge(
-    "oracle_node_series_left_out",
-    "Members beyond `[metrics] most_nodes`, which have no series of their own.",
+    "oracle_node_series_omitted",
+    "Members beyond `[metrics] max_nodes`, which have no series of their own.",
     registry=REGISTRY,
 )
 _ALL = (_QOS, _RELIABILITY, _EXCLUDED)

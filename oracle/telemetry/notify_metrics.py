@@ -11,7 +11,7 @@ SENT = Counter(
     registry=REGISTRY,
 )
 FAILED = Gauge(
-    "oracle_notify_failures_in_a_row",
+    "oracle_notify_consecutive_failures",
     "How often the next message failed so far; it is tried again.",
     ["target"],
     registry=REGISTRY,

@@ -56,7 +56,7 @@ class _Figures(Collector):
             {(state,): many for state, many in figures.kickouts.items()},
         )
         yield GaugeMetricFamily(
-            "oracle_quorum_statements_given_up",
+            "oracle_quorum_statements_abandoned",
             "Statements that could land and were tried as often as they may be.",
             value=figures.given_up,
         )

@@ -40,7 +40,7 @@ SIGNATURES = Gauge(
     registry=REGISTRY,
 )
 PEER_ANSWERS = Counter(
-    "oracle_quorum_peer_answers_total",
+    "oracle_quorum_peer_responses_total",
     "Answers of other reporters, by host: good, none, bad (not as agreed), forged.",
     ["host", "result"],
     registry=REGISTRY,
@@ -60,7 +60,7 @@ HELD = Gauge(
     registry=REGISTRY,
 )
 FALLS_WAITING = Gauge(
-    "oracle_report_falls_waiting",
+    "oracle_report_pending_score_drops",
     "Lanes of the newest report that would fall and are left for later rounds: the contract takes"
     " no more at once.",
     registry=REGISTRY,

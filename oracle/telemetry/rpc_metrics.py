@@ -83,7 +83,7 @@ CHECKS = (
     "finalized above latest",
 )
 FINAL_BACKWARDS = Counter(
-    "oracle_endpoint_final_backwards_total",
+    "oracle_endpoint_final_regressions_total",
     "Times that its finalized block went backwards; ignored.",
     ["endpoint"],
     registry=REGISTRY,

@@ -42,7 +42,7 @@ ROWS = (
                 (
                     rise("oracle_endpoint_inconsistent_total", "endpoint", "check"),
                     rise("oracle_verify_failures_total", "endpoint", "check"),
-                    rise("oracle_endpoint_final_backwards_total", "endpoint"),
+                    rise("oracle_endpoint_final_regressions_total", "endpoint"),
                 ),
             ),
             Panel(
@@ -56,7 +56,7 @@ ROWS = (
                     ),
                     rise("oracle_duplicate_logs_total", "endpoint", legend="twice: {{endpoint}}"),
                     rise(
-                        "oracle_endpoint_logs_cut_off_total",
+                        "oracle_endpoint_truncated_responses_total",
                         "endpoint",
                         legend="cut off: {{endpoint}}",
                     ),
@@ -65,7 +65,11 @@ ROWS = (
                         "endpoint",
                         legend="unproven sender: {{endpoint}}",
                     ),
-                    rise("oracle_wrong_log_times_total", "endpoint", legend="time: {{endpoint}}"),
+                    rise(
+                        "oracle_log_timestamp_mismatches_total",
+                        "endpoint",
+                        legend="time: {{endpoint}}",
+                    ),
                 ),
             ),
             Panel(
@@ -109,7 +113,7 @@ ROWS = (
                 (
                     now("oracle_chain_calibrated", "feature"),
                     rise(
-                        "oracle_chain_calibration_lost_total",
+                        "oracle_verification_downgrades_total",
                         "feature",
                         legend="lost: {{feature}}",
                     ),

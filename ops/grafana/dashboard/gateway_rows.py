@@ -24,7 +24,7 @@ ROWS = (
                 COUNT,
                 (
                     now("oracle_gateway_checked_nodes", "chain", "state"),
-                    now("oracle_gateway_unwritten_outcomes", legend="to be written"),
+                    now("oracle_gateway_buffered_outcomes", legend="to be written"),
                 ),
             ),
         ),

@@ -70,7 +70,7 @@ ROWS = (
             Panel(
                 "Members without a series of their own",
                 COUNT,
-                (now("oracle_node_series_left_out", legend="left out"),),
+                (now("oracle_node_series_omitted", legend="left out"),),
             ),
         ),
     ),
@@ -82,7 +82,7 @@ ROWS = (
             Panel(
                 "Tries of the next message, in vain",
                 COUNT,
-                (now("oracle_notify_failures_in_a_row", "target"),),
+                (now("oracle_notify_consecutive_failures", "target"),),
             ),
         ),
     ),

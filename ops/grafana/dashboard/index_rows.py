@@ -25,7 +25,7 @@ ROWS = (
                     now("oracle_finality_violation", legend="final block is not the chain's"),
                     now("oracle_report_held", legend="reports held by the gate"),
                     now("oracle_report_disputed", legend="no quorum to be had"),
-                    now("oracle_report_falls_waiting", legend="falls left for later rounds"),
+                    now("oracle_report_pending_score_drops", legend="falls left for later rounds"),
                     now("oracle_chain_stalled", legend="chain stalled"),
                     now("oracle_kickout_paused", legend="contract takes no kickouts"),
                 ),
@@ -82,7 +82,7 @@ ROWS = (
                 (
                     now("oracle_health_severity", legend="severity"),
                     Line(f"oracle_health_condition{{{HERE}}} > 0", "{{condition}}"),
-                    rise("oracle_health_unreported_total", legend="reports not stored"),
+                    rise("oracle_health_write_failures_total", legend="reports not stored"),
                 ),
             ),
             Panel(

@@ -136,7 +136,7 @@ _NONCES = Row(
                     legend="no tries left: {{account}}",
                 ),
                 now("oracle_txmgr_over_block_gas", "account", legend="too big: {{account}}"),
-                now("oracle_quorum_statements_given_up", legend="statements given up"),
+                now("oracle_quorum_statements_abandoned", legend="statements given up"),
             ),
         ),
         Panel(
@@ -173,7 +173,7 @@ _REPORTERS = Row(
             "Answers of other reporters",
             PER_SECOND,
             (
-                rate("oracle_quorum_peer_answers_total", "host", "result"),
+                rate("oracle_quorum_peer_responses_total", "host", "result"),
                 rate(
                     "oracle_quorum_statements_refused_total",
                     "kind",

@@ -99,7 +99,7 @@ class FeedClient:
             if asked == 1:
                 raise FeedAnswerError(
                     f"{self.name}: the row after {after} is larger than an answer may be "
-                    "(feed.most_answer_mib)"
+                    "(feed.max_response_mib)"
                 )
             asked //= 2
 

@@ -60,7 +60,7 @@ class ChainSection(Section):
     # parts: fewer blocks, then one block by its transactions (`block_fetched_per_transaction` in
     # the log), which takes a request for every hundred of them. Memory holds some ten times
     # as much.
-    most_answer_mib: int = Field(default=64, ge=1, le=1024)
+    max_response_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
     def _checkpoint_is_whole(self) -> Self:

@@ -51,7 +51,7 @@ class FeedSection(Section):
     # How long one answer may take, in seconds.
     timeout_seconds: float = Field(default=10.0, gt=0, le=60)
     # The largest answer that is read, in MiB; a larger page is asked for in halves.
-    most_answer_mib: int = Field(default=16, ge=1, le=256)
+    max_response_mib: int = Field(default=16, ge=1, le=256)
     # How far the feed's clock may be from ours, in seconds; beyond that nothing is taken in.
     drift_seconds: int = Field(default=60, ge=1, le=3600)
 

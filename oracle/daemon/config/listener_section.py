@@ -34,9 +34,9 @@ class ListenerSection(Section):
     # of IPv6, of one network of 64 bits.
     max_connections_per_address: int = Field(default=6144, ge=1, le=65_536)
     # From the connection to the end of a request's headers.
-    header_seconds: float = Field(default=10.0, gt=0, le=600)
+    header_timeout_seconds: float = Field(default=10.0, gt=0, le=600)
     # From there until the answer is taken.
-    answer_seconds: float = Field(default=30.0, gt=0, le=600)
+    response_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
     # Requests of one address, on average; five seconds' worth at once.
     requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
 
@@ -44,8 +44,8 @@ class ListenerSection(Section):
         limits = ListenerLimits(
             connections=self.max_connections,
             per_address=self.max_connections_per_address,
-            header_seconds=self.header_seconds,
-            answer_seconds=self.answer_seconds,
+            header_timeout_seconds=self.header_timeout_seconds,
+            response_timeout_seconds=self.response_timeout_seconds,
             requests_per_second=self.requests_per_second,
         )
         if self.certificate is None or self.certificate_key is None:

@@ -48,7 +48,7 @@ class MetricsSection(Section):
     # A series of QoS, reliability and exclusion for each member.
     nodes: bool = False
     # For so many members at most, those that are scored most: each is three series.
-    most_nodes: int = Field(default=1000, ge=1, le=20_000)
+    max_nodes: int = Field(default=1000, ge=1, le=20_000)
 
 
 def faults_in_notify(targets: Sequence[NotifySection]) -> list[str]:

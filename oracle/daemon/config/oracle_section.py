@@ -49,10 +49,10 @@ class OracleSection(Section):
     # node that crosses a band never waits.
     cheap_fee_wei: int | None = Field(default=None, ge=1)
     # Ordinary news of fewer words waits for the heartbeat.
-    least_words: int = Field(default=1, ge=1)
-    # Ordinary news of fewer words than `oracle.least_words` leaves all the same where its
+    min_words: int = Field(default=1, ge=1)
+    # Ordinary news of fewer words than `oracle.min_words` leaves all the same where its
     # lanes move by so much in sum, in 1/10,000 of QoS.
-    least_change: int | None = Field(default=None, ge=1)
+    min_change: int | None = Field(default=None, ge=1)
     # A report is held where a larger share of the members would change by more than
     # `sanity_changed_by`; `report release` lets it go.
     sanity_changed_share: float = Field(default=0.5, ge=0, le=1)
@@ -67,12 +67,12 @@ class OracleSection(Section):
     # Usual is the median of so many periods before.
     sanity_periods: int = Field(default=30, ge=5, le=1000)
     # Networks with fewer members are never held.
-    sanity_least_members: int = Field(default=20, ge=1)
+    sanity_min_members: int = Field(default=20, ge=1)
 
     @property
     def submission_policy(self) -> SubmissionPolicy:
         """When a report is worth its gas."""
-        return SubmissionPolicy(self.cheap_fee_wei, self.least_words, self.least_change)
+        return SubmissionPolicy(self.cheap_fee_wei, self.min_words, self.min_change)
 
     @property
     def sanity(self) -> Sanity:
@@ -83,7 +83,7 @@ class OracleSection(Section):
             kick_share=self.sanity_kick_share,
             events_share=self.sanity_events_share,
             periods=self.sanity_periods,
-            least_members=self.sanity_least_members,
+            least_members=self.sanity_min_members,
         )
 
 

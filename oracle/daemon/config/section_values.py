@@ -20,7 +20,7 @@ def feed_client(feed: FeedSection, name: Literal["url", "compare_url"]) -> FeedC
     url = feed.url if name == "url" else feed.compare_url
     if url is None:
         return None
-    most = feed.most_answer_mib * 2**20
+    most = feed.max_response_mib * 2**20
     return FeedClient(url, f"feed.{name}", feed.timeout_seconds, most)
 
 

@@ -96,7 +96,7 @@ class Acceptor:
         is_tls: bool = False,
     ) -> None:
         self._listening = listening
-        self._header_seconds = limits.header_seconds
+        self._header_seconds = limits.header_timeout_seconds
         self._hand_over = hand_over
         self._refused = refused
         self._is_tls = is_tls

@@ -1,8 +1,8 @@
 """Serves an application at a listener, in a thread: uvicorn behind our own accept.
 
 A connection stays open between requests (HTTP keep-alive) until the client closes it, it is idle
-for `header_seconds`, or another connection needs its place. Slow requests wait in the acceptor;
-slow readers are cut off. HEAD is answered as GET without the body.
+for `header_timeout_seconds`, or another connection needs its place. Slow requests wait in the
+acceptor; slow readers are disconnected. HEAD is answered as GET without the body.
 """
 
 import asyncio
@@ -224,7 +224,7 @@ class _Server(uvicorn.Server):
                 lambda: _HttpConnection(self, connection),
                 connection.sock,
                 ssl=self._context,
-                ssl_handshake_timeout=self.limits.header_seconds if is_tls else None,
+                ssl_handshake_timeout=self.limits.header_timeout_seconds if is_tls else None,
                 ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if is_tls else None,
             )
             is_connected = True
@@ -320,7 +320,7 @@ class _HttpConnection(HttpToolsProtocol):
     def _begin_deadline(self) -> None:
         if self._deadline is None:
             self._is_sent = False
-            seconds = self._server.limits.answer_seconds
+            seconds = self._server.limits.response_timeout_seconds
             self._deadline = self.loop.call_later(seconds, self._too_late)
 
     def _end_deadline(self) -> None:
@@ -339,7 +339,7 @@ class _HttpConnection(HttpToolsProtocol):
         has_request = self._unanswered > 0 and self._server.limits.streams > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
-            seconds = self._server.limits.answer_seconds
+            seconds = self._server.limits.response_timeout_seconds
             self._deadline = self.loop.call_later(seconds, self._too_late)
             return
         self._server.refusals.note("deadline", self._connection.address)
@@ -360,7 +360,7 @@ def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicor
         server_header=False,
         headers=[("x-content-type-options", "nosniff")],
         # An idle connection is closed as soon as one that never sent its first request.
-        timeout_keep_alive=max(1, round(limits.header_seconds)),
+        timeout_keep_alive=max(1, round(limits.header_timeout_seconds)),
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
 

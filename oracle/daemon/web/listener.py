@@ -37,7 +37,8 @@ class ListenerLimits:
     """What strangers get of a listener.
 
     `connections` at once, `per_address` of them from one address (IPv6: one network of 64 bits);
-    a request must be whole in `header_seconds`, and its answer taken in `answer_seconds`.
+    a request must be complete within `header_timeout_seconds`, and the client must read the
+    response within `response_timeout_seconds`.
     `requests_per_second`: on average from one address, five seconds' worth at once. `body_bytes`:
     the largest accepted request body; 0: none. Half of the connections are kept for answers, and
     never more than `most_answers`: the server has forty threads, and most answers need none.
@@ -46,8 +47,8 @@ class ListenerLimits:
 
     connections: int = 8192
     per_address: int = 6144
-    header_seconds: float = 10.0
-    answer_seconds: float = 30.0
+    header_timeout_seconds: float = 10.0
+    response_timeout_seconds: float = 30.0
     requests_per_second: float = 20.0
     body_bytes: int = 0
     most_answers: int = 64

@@ -15,13 +15,13 @@ class SubmissionPolicy:
     """How long ordinary news may wait for a cheaper block.
 
     `cheap`: wei per gas that we pay at once; None: whatever the cap allows. Less than
-    `least_words` words is no news until the heartbeat, unless their lanes change by
-    `least_change` steps in sum; None: no sum counts.
+    `min_words` words is no news until the heartbeat, unless their lanes change by
+    `min_change` steps in sum; None: no sum counts.
     """
 
     cheap: int | None = None
-    least_words: int = 1
-    least_change: int | None = None
+    min_words: int = 1
+    min_change: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,8 @@ def submission_value_of(
     if news.age >= heartbeat:
         return SubmissionValue(now=True, why="the heartbeat is reached", most_per_gas=cap)
     most = max_fee_for_age(news.age, submission_policy, heartbeat=heartbeat, cap=cap)
-    is_enough = news.words >= submission_policy.least_words or (
-        submission_policy.least_change is not None
-        and news.change >= submission_policy.least_change
+    is_enough = news.words >= submission_policy.min_words or (
+        submission_policy.min_change is not None and news.change >= submission_policy.min_change
     )
     if not is_enough:
         why = f"{news.words} words, {news.change} steps: too little before the heartbeat"

@@ -43,12 +43,12 @@ CASES = (
         },
         18,
     ),
-    _case("OracleHealthUnreported", "oracle_health_unreported_total", "0+5x10", "0+1x10"),
-    _case("OracleBehind", "oracle_lag_seconds", "301x10", "300x10"),
-    _case("OracleStepFails", 'oracle_step_failures_total{step="index"}', "0+3x10", "0+1x10"),
-    _case("OracleNotifyStuck", 'oracle_notify_failures_in_a_row{target="a"}', "6x10", "5x10"),
+    _case("OracleHealthUnreported", "oracle_health_write_failures_total", "0+5x10", "0+1x10"),
+    _case("OracleIndexerBehind", "oracle_lag_seconds", "301x10", "300x10"),
+    _case("OracleStepFailing", 'oracle_step_failures_total{step="index"}', "0+3x10", "0+1x10"),
+    _case("OracleNotifyStuck", 'oracle_notify_consecutive_failures{target="a"}', "6x10", "5x10"),
     AlertCase(
-        "OracleRpcFails",
+        "OracleRpcFailing",
         {"oracle_rpc_errors_total": "0+30x30", "oracle_rpc_calls_total": "0+100x30"},
         {"oracle_rpc_errors_total": "0+10x30", "oracle_rpc_calls_total": "0+100x30"},
         25,
@@ -58,7 +58,7 @@ CASES = (
     _case("OracleFeedSilent", "oracle_feed_silent_seconds", "1801x10", "1800x10"),
     _case("OracleFeedFault", "oracle_feed_open_faults", "1x10", "0x10"),
     _case(
-        "OracleForksDenied",
+        "OracleForkClaimsDenied",
         'oracle_reorgs_rejected_total{reason="outvoted"}',
         "0+1x10",
         "0+0x8 1x2",
@@ -85,7 +85,11 @@ CASES = (
     ),
     _case("OracleChainStalled", "oracle_chain_stalled", "1x10", "0x9 1x1"),
     _case(
-        "OracleNotFinal", 'oracle_block_number{state="final"}', "7x130", "7x60 8x70", minute=125
+        "OracleFinalityStalled",
+        'oracle_block_number{state="final"}',
+        "7x130",
+        "7x60 8x70",
+        minute=125,
     ),
     _case(
         "OracleLogsMissing",
@@ -94,8 +98,8 @@ CASES = (
         "2x10",
     ),
     _case(
-        "OracleCalibrationLost",
-        'oracle_chain_calibration_lost_total{feature="bloom"}',
+        "OracleVerificationDowngraded",
+        'oracle_verification_downgrades_total{feature="bloom"}',
         "0x5 1x5",
         "1x10",
     ),
@@ -109,7 +113,7 @@ CASES = (
         140,
     ),
     _case("OracleDeadLetters", "oracle_dead_letters", "1x10", "0x10"),
-    _case("OracleUncovered", "oracle_uncovered_blocks", "5x20", "5x5 0x15", 15),
+    _case("OracleBlocksUncovered", "oracle_uncovered_blocks", "5x20", "5x5 0x15", 15),
     AlertCase(
         "OracleRereadStuck",
         # That new ones come in is no progress.
@@ -143,7 +147,7 @@ CASES = (
         "1x10",
     ),
     _case("OracleTransmitterLow", "oracle_transmitter_balance_wei", "4e16x20", "6e16x20", 15),
-    _case("OracleStartsStuck", "oracle_draws_oldest_blocks", "21x10", "20x10"),
+    _case("OracleTaskStartsStuck", "oracle_draws_oldest_blocks", "21x10", "20x10"),
     _case(
         "OracleContestOpen",
         'oracle_txmgr_intent_age_seconds{kind="settle_contest",state="planned"}',
@@ -192,9 +196,9 @@ CASES = (
         "1x10 0x10",
         20,
     ),
-    _case("OracleStatementGivenUp", "oracle_quorum_statements_given_up", "0x5 1x5", "1x5 0x5"),
+    _case("OracleStatementAbandoned", "oracle_quorum_statements_abandoned", "0x5 1x5", "1x5 0x5"),
     _case(
-        "OracleTransactionTooBig",
+        "OracleTransactionExceedsBlockGas",
         'oracle_txmgr_over_block_gas{account="transmitter"}',
         "1x10",
         "0x10",
@@ -239,7 +243,7 @@ CASES = (
         15,
     ),
     _case(
-        "OracleUnknownAnswer",
+        "OracleUnknownBroadcastResult",
         'oracle_txmgr_broadcasts_total{endpoint="a",result="unknown"}',
         "0+1x10",
         "0x8 1x2",
@@ -253,7 +257,7 @@ CASES = (
     ),
     _case("OracleMissingEffect", "oracle_txmgr_missing_effect_total", "0x5 1x5", "0x10"),
     _case("OracleReportHeld", "oracle_report_held", "1x10", "0x10"),
-    _case("OracleFallsWaiting", "oracle_report_falls_waiting", "3x10", "3x4 0x6"),
+    _case("OracleScoreDropsPending", "oracle_report_pending_score_drops", "3x10", "3x4 0x6"),
     _case(
         "OracleReportDisagreement",
         'oracle_quorum_disagreements_total{signer="0x1"}',
@@ -270,7 +274,7 @@ CASES = (
     _case("OracleUnknownSignature", "oracle_quorum_unknown_signatures_total", "0x5 1x5", "1x10"),
     _case("OracleRulesMismatch", "oracle_report_rules_agree", "0x10", "1x10"),
     _case("OracleContractPaused", "oracle_report_contract_paused_until", "601x10", "600x10"),
-    _case("OracleKickProposed", 'oracle_kickout_calls{state="live"}', "1x10", "0x10"),
+    _case("OracleKickoutProposed", 'oracle_kickout_calls{state="live"}', "1x10", "0x10"),
     _case(
         "OracleKickoutRefused",
         'oracle_kickout_calls{state="refused"}',
@@ -278,7 +282,7 @@ CASES = (
         "1x30 0x40",
         minute=65,
     ),
-    _case("OracleKickBucketEmpty", "oracle_kickout_tokens", "0x20", "1x20", 15),
+    _case("OracleKickoutBucketEmpty", "oracle_kickout_tokens", "0x20", "1x20", 15),
     AlertCase(
         "OracleConnectionsRefused",
         {'oracle_http_refused_total{listener="web",reason="slow"}': "0+400x20"},

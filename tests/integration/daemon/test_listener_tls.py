@@ -39,7 +39,7 @@ def board() -> Board:
 
 @pytest.fixture
 def url(tls: ServerTls) -> Iterator[str]:
-    limits = ListenerLimits(connections=16, per_address=4, header_seconds=60.0)
+    limits = ListenerLimits(connections=16, per_address=4, header_timeout_seconds=60.0)
     with serving(
         statements_app(board()), Listener("statements", "127.0.0.1", 0, limits, tls)
     ) as url:
@@ -90,7 +90,7 @@ def test_handshakes_that_are_never_finished_keep_no_peer_out(
 
 
 def test_a_handshake_has_its_time(tls: ServerTls):
-    limits = ListenerLimits(header_seconds=0.3)
+    limits = ListenerLimits(header_timeout_seconds=0.3)
     listener = Listener("web", "127.0.0.1", 0, limits, tls)
     before = refused("slow")
     with (

@@ -48,7 +48,7 @@ def running(network: LocalNetwork, tmp_path: Path) -> Iterator[Daemon]:
         "heartbeat_seconds": PERIOD_SECONDS,
         "sanity_changed_share": 1,
         "sanity_kick_share": 1,
-        "sanity_least_members": 3,
+        "sanity_min_members": 3,
     }
     settings["verify"] = {"head": "pinned", "history": "pinned"}
     path = write(settings, tmp_path / "config.toml")

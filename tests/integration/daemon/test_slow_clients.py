@@ -81,7 +81,7 @@ def test_however_many_hold_half_a_request_a_whole_one_is_answered():
 
 def test_who_sends_its_headers_slowly_is_sent_away():
     before = refused("slow")
-    with door(header_seconds=0.3) as url, connected(url, BEGINNING) as slow:
+    with door(header_timeout_seconds=0.3) as url, connected(url, BEGINNING) as slow:
         assert all_of(slow) == b""
     assert refused("slow") == before + 1
 
@@ -108,7 +108,7 @@ def test_requests_on_one_connection_are_answered_in_order_until_it_is_closed():
 
 
 def test_idle_connection_is_closed_after_the_header_time():
-    with door(header_seconds=1) as url, connected(url, KEPT) as sock:
+    with door(header_timeout_seconds=1) as url, connected(url, KEPT) as sock:
         assert all_of(sock).startswith(b"HTTP/1.1 200")
 
 
@@ -135,7 +135,10 @@ def test_head_gets_the_headers_of_get_and_no_body():
 def test_who_does_not_take_its_answer_is_cut_off(*, kept: bool):
     before = refused("deadline")
     asked = (KEPT if kept else WHOLE).replace(b"livez", b"large")
-    with door(answer_seconds=0.5) as url, connected(url, asked, receive_buffer=4096) as sock:
+    with (
+        door(response_timeout_seconds=0.5) as url,
+        connected(url, asked, receive_buffer=4096) as sock,
+    ):
         until(lambda: refused("deadline") == before + 1)
         assert len(all_of(sock)) < LARGE_BYTES
 

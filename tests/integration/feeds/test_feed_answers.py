@@ -71,7 +71,7 @@ def test_a_page_that_is_too_large_is_asked_for_in_halves(store: Store):
 def test_a_row_larger_than_any_answer_may_be_is_told(store: Store):
     relay = Relay()
     relay.say("DownloadModel", node(1), model_id="x" * 100_000)
-    with following(store, relay) as feed, pytest.raises(TransientError, match="most_answer_mib"):
+    with following(store, relay) as feed, pytest.raises(TransientError, match="max_response_mib"):
         feed.poll()
 
 

@@ -117,7 +117,7 @@ def test_a_killed_gateway_knows_what_it_had_written(config: Path):
     with gateway(config, "first") as running:
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
         asked(running, "/v1/outcomes", {"outcomes": [row]})
-        text = "oracle_gateway_unwritten_outcomes 0.0"
+        text = "oracle_gateway_buffered_outcomes 0.0"
         running._until(lambda: text in asked(running, "/metrics").text)
         running.process.send_signal(signal.SIGKILL)
         running.process.wait(PATIENCE_SECONDS)

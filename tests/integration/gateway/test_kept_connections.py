@@ -153,7 +153,7 @@ def test_a_request_to_upgrade_that_brings_a_body_is_refused():
 @pytest.mark.parametrize("awaited", [1, 0])
 def test_a_head_without_an_end_is_cut_off_behind_another_request_too(awaited: int):
     before = cut_off()
-    patient = door(answer_seconds=60.0, header_seconds=60.0)
+    patient = door(response_timeout_seconds=60.0, header_timeout_seconds=60.0)
     with patient as url, connected(url, post(b"x" * LENGTH)) as sock:
         assert [answer(sock) for _ in range(awaited)] == [b"x" * LENGTH] * awaited
         sock.sendall(b"POST / HTTP/1.1\r\nHost: here\r\n")
@@ -177,7 +177,7 @@ def sent_until_cut_off(sock: socket.socket) -> bool:
 
 def test_who_sends_a_body_slowly_is_cut_off():
     before = refused("deadline")
-    with door(answer_seconds=0.3) as url:
+    with door(response_timeout_seconds=0.3) as url:
         half = post(b"x" * LENGTH)[:-1]
         with connected(url, half) as sock:
             assert all_of(sock) == b""
@@ -191,13 +191,13 @@ def test_who_sends_a_body_slowly_is_cut_off():
 
 @pytest.mark.slow
 def test_who_rests_too_long_between_two_requests_is_let_go():
-    with door(header_seconds=1.0) as url, connected(url, post(b"x" * LENGTH)) as sock:
+    with door(header_timeout_seconds=1.0) as url, connected(url, post(b"x" * LENGTH)) as sock:
         assert answer(sock) == b"x" * LENGTH
         assert all_of(sock) == b""
 
 
 def test_where_too_many_rest_the_one_that_rests_longest_goes():
-    with door(connections=16, per_address=4, header_seconds=60.0) as url:
+    with door(connections=16, per_address=4, header_timeout_seconds=60.0) as url:
         socks = []
         for _ in range(8):
             socks.append(connected(url, post(b"x" * LENGTH)))

@@ -99,7 +99,7 @@ def door(answer: Callable[[str], Answer]) -> Iterator[str]:
 
 
 def counted(peer: Peer, result: str) -> float:
-    name = "oracle_quorum_peer_answers_total"
+    name = "oracle_quorum_peer_responses_total"
     return REGISTRY.get_sample_value(name, {"host": peer.name, "result": result}) or 0.0
 
 

@@ -114,7 +114,7 @@ def test_a_changed_rule_that_cannot_be_is_named(capsys, sound, tmp_path, rules, 
             "reporters.certificate_key: give both",
         ),
         (("web", {"max_connections": 1}), "web.max_connections: Input should be"),
-        (("web", {"header_seconds": 0}), "web.header_seconds: Input should be"),
+        (("web", {"header_timeout_seconds": 0}), "web.header_timeout_seconds: Input should be"),
     ],
 )
 def test_a_listener_that_cannot_be_is_named(capsys, sound, tmp_path, told, complaint):

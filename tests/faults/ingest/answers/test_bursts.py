@@ -114,7 +114,7 @@ def test_what_is_too_much_in_every_way_waits_and_names_the_setting(
     indexer = limited(open_indexer(busy.urls[0]))
 
     for _ in range(3):
-        with pytest.raises(TransientError, match=r"\[chain\] most_answer_mib = 0\.125"):
+        with pytest.raises(TransientError, match=r"\[chain\] max_response_mib = 0\.125"):
             read(indexer.source, told.number)
 
     limited(indexer, 2**26)

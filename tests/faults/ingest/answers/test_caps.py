@@ -54,7 +54,7 @@ def cap(chain: AChain, most: int, headers: Headers = true) -> None:
 
 def cut_off(indexer: Indexer, place: int = 0) -> float:
     name = indexer.source.endpoint_names()[place]
-    return shown("oracle_endpoint_logs_cut_off_total", endpoint=name)
+    return shown("oracle_endpoint_truncated_responses_total", endpoint=name)
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside an honest one"])

@@ -243,7 +243,7 @@ def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
         a_chain.quiet(FINALITY)
     a_chain.provider.faults.append(log_faults.with_field("blockTimestamp", TIMES[written]))
     indexer = open_indexer(a_chain.urls[0], reports=not history)
-    before = shown("oracle_wrong_log_times_total", endpoint=a_chain.urls[0])
+    before = shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0])
 
     indexer.index()
 
@@ -252,7 +252,7 @@ def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
     true = {block.number: block.time for block in branch(a_chain.head)}
     assert times == {number: true[number] for number in times}
     assert indexer.canonical_logs() == a_chain.logs()
-    assert shown("oracle_wrong_log_times_total", endpoint=a_chain.urls[0]) > before
+    assert shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0]) > before
 
 
 def test_logs_of_another_block_than_the_header_say_both_hashes(

@@ -69,14 +69,14 @@ def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
     a_chain.provider.tags = {"finalized": 4}
     final = indexer.source.heads().final
     (label,) = labels(indexer)
-    before = shown("oracle_endpoint_final_backwards_total", endpoint=label)
+    before = shown("oracle_endpoint_final_regressions_total", endpoint=label)
     a_chain.live(1)
 
     a_chain.provider.tags = {"finalized": 20}
     again = indexer.source.heads().final
 
     assert (final.number, again) == (26, final)
-    assert shown("oracle_endpoint_final_backwards_total", endpoint=label) == before + 1
+    assert shown("oracle_endpoint_final_regressions_total", endpoint=label) == before + 1
 
 
 def test_case_18_an_endpoint_that_finalized_less_takes_nothing_back(

@@ -116,7 +116,7 @@ def test_case_49_receipts_that_two_endpoints_spoil_alike_are_refused_while_a_thi
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
-    lost = shown("oracle_chain_calibration_lost_total", feature="receipts_root")
+    lost = shown("oracle_verification_downgrades_total", feature="receipts_root")
     for place in LIARS:
         hide(busy, block_faults.spoiled_receipts("doubled", doubled_logs), place)
     silent = silence(busy, 2)
@@ -130,7 +130,7 @@ def test_case_49_receipts_that_two_endpoints_spoil_alike_are_refused_while_a_thi
     restore(busy, silent, 2)
     follow(indexer, clock, seconds=30)
 
-    assert shown("oracle_chain_calibration_lost_total", feature="receipts_root") == lost
+    assert shown("oracle_verification_downgrades_total", feature="receipts_root") == lost
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -171,14 +171,14 @@ def test_case_49_a_header_that_hashes_right_and_does_not_fit_its_block_lowers_th
     """One endpoint is enough: its header is a proof, and no word."""
     indexer = open_indexer(busy.urls[0], clock=clock)
     indexer.index()
-    lost = shown("oracle_chain_calibration_lost_total", feature=feature)
+    lost = shown("oracle_verification_downgrades_total", feature=feature)
     assert trust(feature) == 1
 
     for number in range(FINALITY):
         mined_as(busy, kind, number)
         follow(indexer, clock)
 
-    assert shown("oracle_chain_calibration_lost_total", feature=feature) == lost + 1
+    assert shown("oracle_verification_downgrades_total", feature=feature) == lost + 1
     assert (trust(feature), trust("header_hash")) == (-1, 1)
     assert indexer.canonical_logs() == busy.logs()
 

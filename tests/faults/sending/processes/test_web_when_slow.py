@@ -67,7 +67,7 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
     board = Board()
     board.put(TOLD)
     native = postgresql_url.replace("postgresql+psycopg://", "postgresql://")
-    watched = Listener("web", "127.0.0.1", 0, ListenerLimits(answer_seconds=300.0))
+    watched = Listener("web", "127.0.0.1", 0, ListenerLimits(response_timeout_seconds=300.0))
     asked_by_peers = Listener("statements", "127.0.0.1", 0)
     with (
         Store.open(postgresql_url) as store,

@@ -69,7 +69,7 @@ def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: O
 
 def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
     office = patient_office
-    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(least_words=2))
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(min_words=2))
     office.period()
     office.index()
     assert planned(office)[-1:] == ["report signed"]

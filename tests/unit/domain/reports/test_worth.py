@@ -21,8 +21,8 @@ bounds = st.fixed_dictionaries(
 submission_policy = st.builds(
     SubmissionPolicy,
     cheap=st.none() | fees,
-    least_words=st.integers(min_value=1, max_value=1024),
-    least_change=st.none() | st.integers(min_value=1, max_value=10**6),
+    min_words=st.integers(min_value=1, max_value=1024),
+    min_change=st.none() | st.integers(min_value=1, max_value=10**6),
 )
 news = st.builds(
     ReportChange,
@@ -75,7 +75,7 @@ def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bou
 
 def test_few_words_wait_unless_their_lanes_move_by_enough():
     submission_policy, bounds = (
-        SubmissionPolicy(least_words=3, least_change=500),
+        SubmissionPolicy(min_words=3, min_change=500),
         {"heartbeat": 3600, "cap": 100},
     )
     assert not submission_value_of(_calm(2, 499), submission_policy, **bounds).now
