@@ -1,7 +1,7 @@
 """Answers as bytes, kept by question as long as nothing moves: one is made for all who ask.
 
 While history is read everything moves many times a second: there an answer is given for ten
-seconds (docs/explanation/read-api.md#one-answer-for-all).
+seconds (docs/reference/read-api.md#response-cache).
 """
 
 import gzip

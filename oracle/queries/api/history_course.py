@@ -1,7 +1,7 @@
 """The course of a node's numbers over time: exact at every point, thinned without losing extremes.
 
 Between two events long-term stands still and H only rises: every extreme stands just before or
-just after an event, or at an end (docs/explanation/read-api.md#history).
+just after an event, or at an end (docs/reference/read-api.md#history).
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """The order of nodes as of a block, kept in memory and brought up to each block by what changed.
 
 QoS is never sorted by in SQL: reliability heals without an event, so that the order of a block
-is a function of its time (docs/explanation/read-api.md#order).
+is a function of its time (docs/reference/read-api.md#order-of-nodes).
 """
 
 import threading

@@ -1,7 +1,7 @@
 """The last few values of QoS of many nodes at once: what a list draws beside each of them.
 
 One question to the database for all that are asked for and have changed since; the others are
-kept (docs/explanation/read-api.md#courses-of-a-list).
+kept (docs/reference/read-api.md#trends-in-lists).
 """
 
 import threading

@@ -2,7 +2,7 @@
 
 An event's id names how many reorganisations there were, and beginnings and ends of halts, the
 block time, and how many events of that time were told. A reorganisation is an event, after which
-those of the blocks that took the place of others follow (docs/explanation/read-api.md#events).
+those of the blocks that took the place of others follow (docs/reference/read-api.md#event-stream).
 """
 
 import re
