@@ -41,7 +41,7 @@ def send_tests(
     """
     targets = targets_of(load_config(config).notify, unix_seconds)
     if not targets:
-        raise InputError("[[notify]]: names no target; docs/how-to/be-told.md says how")
+        raise InputError("[[notify]]: names no target; docs/how-to/notifications.md says how")
     chosen = [one for one in targets if target in {None, one.name}]
     if not chosen:
         named = ", ".join(one.name for one in targets)

@@ -45,7 +45,7 @@ DEFAULT_CONFIG = Path("config/local.toml")
 def confirm_action(what: str, *, yes: bool, dry_run: bool) -> bool:
     """Return whether to do what sends, or ends something for good; False: a dry run.
 
-    See docs/how-to/act-by-hand.md#what-asks-before-it-acts.
+    See docs/how-to/manual-intervention.md#confirmation.
 
     Raises:
         InputError: a person said no, or nobody sits there to be asked.

@@ -1,4 +1,4 @@
-"""Tells subscribers what happened, at least once and in order (docs/how-to/be-told.md).
+"""Tells subscribers what happened, at least once and in order (docs/how-to/notifications.md).
 
 The door: `Notifier`, `Webhook`, `AppriseTarget`, `Target`.
 """

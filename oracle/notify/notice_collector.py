@@ -1,6 +1,6 @@
 """Finds in the database what is to be told, and writes it down as notices, in one transaction.
 
-See docs/how-to/be-told.md#what-is-told.
+See docs/how-to/notifications.md#kinds-of-notices.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A POST of one message, signed; how to check it stands in docs/how-to/be-told.md#webhook."""
+"""A POST of one message, signed; how to check it is in docs/how-to/notifications.md#webhook."""
 
 import hashlib
 import hmac

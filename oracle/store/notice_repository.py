@@ -1,4 +1,4 @@
-"""Notices, and how far each target was told of them (docs/how-to/be-told.md)."""
+"""Notices, and how far each target was told of them (docs/how-to/notifications.md)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

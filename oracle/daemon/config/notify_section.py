@@ -1,4 +1,4 @@
-"""The sections `[[notify]]` and `[metrics]`: who is told what (docs/how-to/be-told.md)."""
+"""The sections `[[notify]]` and `[metrics]`: who is told what (docs/how-to/notifications.md)."""
 
 from collections import Counter
 from collections.abc import Sequence

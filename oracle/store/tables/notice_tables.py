@@ -1,4 +1,4 @@
-"""What subscribers are told of, and how far each was told (docs/how-to/be-told.md)."""
+"""What subscribers are told of, and how far each was told (docs/how-to/notifications.md)."""
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, Text
 
