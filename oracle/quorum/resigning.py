@@ -1,7 +1,7 @@
 """Brings a statement once more, with more gas; and says what the statement behind a push is.
 
 Other signatures are no remedy: where signers or rules were replaced, what was signed before is
-dead, and the report is signed anew (docs/explanation/quorum.md#signatures-that-count-no-more).
+dead, and the report is signed anew (docs/explanation/reports.md#change-of-configuration).
 """
 
 from dataclasses import replace

@@ -55,7 +55,7 @@ class Signer(Protocol):
     our own digest, low-s, and every field of a decoded transaction (`signers.checking`). It never
     asks twice: a lost answer is a `TransientError`, and never means that nothing was signed.
     Ask it outside of database transactions: it may take seconds.
-    See docs/explanation/quorum.md#why-signatures.
+    See docs/explanation/reports.md#off-chain-signatures.
     """
 
     @property

@@ -1,6 +1,6 @@
 """What this reporter signed, for the other reporters: shown to whoever asks, from memory.
 
-It is going to be public, and counts for nothing alone (docs/explanation/quorum.md#exchange).
+It is going to be public, and counts for nothing alone (docs/explanation/reports.md#exchange).
 """
 
 from fastapi import FastAPI
