@@ -12,7 +12,7 @@ from tests.house.product import PACKAGES, ROOT
 from tests.support.vectors import entries, is_listed
 
 DATA = ROOT / "docs" / "fidelity"
-PAGE = ROOT / "build" / "fidelity.md"
+PAGE = ROOT / "build/fidelity.md"
 NOT_OURS = "not implemented: "
 THE_NETWORKS = "the network's: "
 NO_TEST = "none: "

@@ -1,6 +1,6 @@
 """docs/fidelity/: what is said to run in the daemon or in a command was recorded to run there.
 
-How the recording is made, and what it cannot see: docs/explanation/fidelity.md#reach.
+How the recording is made, and what it cannot see: docs/reference/sources.md#reach.
 """
 
 import os
