@@ -1,6 +1,6 @@
 """Calls about system tasks: the network contract's `probe`, and the ends that their creator gives.
 
-See docs/explanation/probing.md#on-chain.
+See docs/explanation/dispatch.md#how-system-tasks-are-sent.
 """
 
 from collections.abc import Sequence

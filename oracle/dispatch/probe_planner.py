@@ -1,7 +1,7 @@
 """Plans system tasks and their ends, once a block: what is due, and not asked for yet.
 
 A task is asked for once in a window, by its node and the window's number; the contract refuses
-the same one a second time. See docs/explanation/probing.md.
+the same one a second time. See docs/explanation/dispatch.md#system-tasks.
 """
 
 from collections.abc import Iterator

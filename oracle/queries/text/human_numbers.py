@@ -4,7 +4,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import in_utc
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-# Up to which a smaller unit is said (docs/how-to/explain-a-score.md#how-numbers-are-said).
+# Up to which a smaller unit is said (docs/how-to/explain-a-score.md#number-formats).
 _LAST_SECOND, _LAST_MINUTE, _LAST_HOUR = 90, 90 * _MINUTE, 36 * _HOUR
 _WORDS = (
     *("no", "one", "two", "three", "four", "five", "six"),
