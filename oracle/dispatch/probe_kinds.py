@@ -1,6 +1,7 @@
 """The calls about tasks of the dispatcher's own: they are created and started, and ended.
 
-See docs/explanation/dispatch.md#how-system-tasks-are-sent and docs/explanation/dispatch.md#second-groups.
+See docs/explanation/dispatch.md#how-system-tasks-are-sent,
+docs/explanation/dispatch.md#second-groups.
 """
 
 from collections.abc import Sequence

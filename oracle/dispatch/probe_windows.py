@@ -1,7 +1,7 @@
 """Notes which block opened the window of system tasks: its hash says when each node is due.
 
 One bookmark; a rewind below that block forgets it, and the block in its place is noted in turn.
-See docs/explanation/dispatch.md#when-a-node-is-due.
+See docs/explanation/dispatch.md#due-nodes.
 """
 
 from collections.abc import Sequence

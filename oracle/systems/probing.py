@@ -1,7 +1,7 @@
 """System tasks: who is to be given one in a window, when, and with whom beside.
 
 A pure function of the chain. Nobody can know a node's time before the block that opens the window
-is there, and everybody can check it afterwards. See docs/explanation/dispatch.md#when-a-node-is-due.
+is there, and everybody can check it afterwards. See docs/explanation/dispatch.md#due-nodes.
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
