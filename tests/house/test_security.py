@@ -44,7 +44,7 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if not line.startswith("|"):
             is_asked = False
-        elif cells[-1].strip(" |") in ("verified by", "seen to by"):
+        elif cells[-1].strip(" |") == "verified by":
             is_asked = True
         elif is_asked and not line.startswith("|--"):
             yield f"{page.stem}: {cells[0]}", cells[-1]

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 RUNBOOK = ROOT / "docs" / "how-to" / "runbook"
 INDEX = (RUNBOOK / "README.md").read_text("utf-8")
 PAGES = {path.name: path.read_text("utf-8") for path in RUNBOOK.glob("*.md")}
-SECTIONS = ["What you see", "What it means", "Check", "Do", "When to wake somebody"]
+SECTIONS = ["Symptoms", "Meaning", "Diagnosis", "Resolution", "Escalation"]
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda one: one.name)
@@ -34,5 +34,5 @@ def test_every_page_is_led_to_and_says_what_to_check_and_what_to_do(name: str):
     said = dict(zip(parts[1::2], parts[2::2], strict=True))
     assert list(said) == SECTIONS
     assert all(len(text.split()) >= 2 for text in said.values())
-    named = set(re.findall(r"`(Oracle[A-Z]\w+)`", said["What you see"]))
+    named = set(re.findall(r"`(Oracle[A-Z]\w+)`", said["Symptoms"]))
     assert named <= {one.name for one in alerts()}
