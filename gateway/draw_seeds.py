@@ -2,7 +2,7 @@
 
 An epoch has one seed; the hash of it is public from the epoch before. A draw's own value is the
 hash of that seed, the session and a counter, so that showing it gives away no other draw
-(docs/explanation/gateway.md#repeating-a-draw). Where the randomness comes from is an argument.
+(docs/explanation/gateway.md#verifiable-draws). Where the randomness comes from is an argument.
 """
 
 from collections.abc import Callable

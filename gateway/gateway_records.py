@@ -15,7 +15,7 @@ from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
-# After these a session is over for its node (docs/explanation/gateway.md#whom-an-outcome-blames).
+# After these a session is over for its node (docs/explanation/gateway.md#outcomes-and-blame).
 SESSION_ENDED = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
 # What counts no more is looked for at most so often.
 _SWEEP_MS = 10_000

@@ -1,6 +1,6 @@
 """Writes what has to survive a restart, on a thread of its own: at once, in groups.
 
-See docs/explanation/gateway.md#what-survives-a-restart.
+See docs/explanation/gateway.md#persistence-and-restarts.
 """
 
 import threading

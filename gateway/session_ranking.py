@@ -1,6 +1,6 @@
 """A ranking as it is drawn from: who holds which ticket, as of a time.
 
-See docs/explanation/gateway.md#repeating-a-draw.
+See docs/explanation/gateway.md#verifiable-draws.
 """
 
 from bisect import bisect_right

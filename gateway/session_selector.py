@@ -4,7 +4,7 @@ To Pocket's selector (`oracle.systems.pocket.node_selector`) it adds what a gate
 that can be repeated, checks, sessions that ended, outcomes told twice, and rankings that are kept.
 
 It reads no clock, knows no database and asks nobody; the service around it does. One thread at a
-time may use it (docs/how-to/run-a-gateway.md#in-your-own-process).
+time may use it (docs/how-to/run-a-gateway.md#use-the-selector-in-your-own-process).
 """
 
 import secrets

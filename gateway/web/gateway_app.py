@@ -1,7 +1,7 @@
 """The service's HTTP: who may ask, what is asked, and an answer for whatever else comes.
 
 A plain ASGI application: each request is answered in the server's loop, from memory; outcomes are
-answered when they are stored (docs/how-to/run-a-gateway.md#what-it-answers).
+answered when they are stored (docs/how-to/run-a-gateway.md#http-api).
 """
 
 import asyncio

@@ -151,7 +151,7 @@ def _selected(done: NodeSelection, asked: SelectBody) -> dict[str, object]:
 
 
 def _proof(done: NodeSelection, session: str) -> dict[str, object]:
-    """Return all that repeats a draw (docs/explanation/gateway.md#repeating-a-draw)."""
+    """Return all that repeats a draw (docs/explanation/gateway.md#verifiable-draws)."""
     return {
         "values": [value.hex() for value in done.values],
         "chances": done.ranking.chances,

@@ -1,6 +1,6 @@
 """What requests of a gateway say, read strictly: a fault is named by row and field.
 
-See docs/how-to/run-a-gateway.md#what-it-answers.
+See docs/how-to/run-a-gateway.md#http-api.
 """
 
 from typing import Annotated, Any, TypeVar

@@ -1,6 +1,6 @@
 """What a gateway's selection service has to know again after a restart.
 
-See docs/explanation/gateway.md#what-survives-a-restart.
+See docs/explanation/gateway.md#persistence-and-restarts.
 """
 
 from collections.abc import Collection, Iterator

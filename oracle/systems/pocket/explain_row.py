@@ -1,6 +1,6 @@
 """A row of a ranking in one line: the answer to a node's operator who asks why.
 
-See docs/explanation/pocket.md#what-its-users-complained-of.
+See docs/explanation/pocket.md#explaining-tickets-to-node-owners.
 """
 
 from oracle.systems.pocket.js_arithmetic import to_fixed
