@@ -1,6 +1,6 @@
 """What may go wrong with a relay's stream, switched on and off while it is being read.
 
-Each is one that a reader has to notice (docs/reference/crynux-relay.md#faults).
+Each is one that a reader has to notice (docs/reference/crynux-relay.md#faults-of-the-stand-in).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The daemon's jobs for a feed beside the chain: poll it, look at old rows again, compare two.
 
 An answer is waited for in a thread of its own: the head does not wait for a slow feed longer than
-for anything else (docs/explanation/feed.md#a-poll).
+for anything else (docs/explanation/feed.md#polling).
 """
 
 import time

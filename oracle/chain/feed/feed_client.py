@@ -2,7 +2,7 @@
 
 Three GET requests a poll where nothing is new: the clock, a page with the row that is read again,
 and the empty page that is the end. What comes back is checked for its shape alone: what it says
-is judged where it is stored (docs/explanation/feed.md#a-poll).
+is judged where it is stored (docs/explanation/feed.md#polling).
 """
 
 import json

@@ -1,7 +1,7 @@
 """A person's word that a feed may be read on: its faults are accepted, or it begins anew.
 
 What was stored stays: a stream that begins anew has another number, and its rows stand beside the
-old ones (docs/explanation/feed.md#a-persons-word).
+old ones (docs/explanation/feed.md#resolving-faults).
 """
 
 from dataclasses import replace

@@ -2,7 +2,7 @@
 
 A row belongs to the first block whose time is later than its own, before all that this block
 says: what stands as of a block is what the chain said up to it, and what the feed said before its
-time (docs/explanation/feed.md#one-order).
+time (docs/explanation/feed.md#order-with-the-chain).
 """
 
 from collections.abc import Sequence

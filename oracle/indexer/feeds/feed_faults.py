@@ -52,7 +52,7 @@ def fault_text(fault: FeedFault) -> str:
 def is_repair(before: FeedRow, now: FeedRow) -> bool:
     """Tell whether the relay only told an abort's real reason where it had said: a timeout.
 
-    See docs/explanation/feed.md#a-reason-that-was-rewritten.
+    See docs/explanation/feed.md#rewritten-abort-reasons.
     """
     if before.kind != "TaskEndAborted" or not _is_same_but_args(before, now):
         return False

@@ -1,7 +1,7 @@
 """Lets the chain be read up to where the feed is settled, and no further.
 
 A block is folded once every row of an earlier time is settled: rows that came after it could not
-be put before it any more (docs/explanation/feed.md#one-order).
+be put before it any more (docs/explanation/feed.md#order-with-the-chain).
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
 """Takes one poll of a feed in: rows, faults, settled times and cursor in one transaction.
 
-See docs/explanation/feed.md#a-poll.
+See docs/explanation/feed.md#polling.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Lays a relay's rows beside each other and beside the chain, and lists what cannot both be true.
 
-See docs/explanation/relay-audit.md#contradictions.
+See docs/reference/crynux-relay.md#contradictions.
 """
 
 from bisect import bisect_right

@@ -1,6 +1,6 @@
 """What a daemon that reads a relay and the chain has seen: when each row came, and every stake.
 
-See docs/explanation/relay-audit.md#contradictions.
+See docs/reference/crynux-relay.md#contradictions.
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
 """What follows from a relay's rows by its own rules: the product's reader and the product's fold.
 
-See docs/explanation/relay-audit.md#our-side.
+See docs/reference/crynux-relay.md#expected-figures.
 """
 
 from bisect import bisect_right

@@ -2,7 +2,7 @@
 
 Two figures do not say what happened between the rows, so what they would be is tried: one change
 of what the relay put into its books that gives exactly its figure. The kinds and what each proves:
-docs/explanation/relay-audit.md#kinds.
+docs/reference/crynux-relay.md#kinds-of-differences.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

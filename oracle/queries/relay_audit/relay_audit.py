@@ -1,6 +1,6 @@
 """Lays a relay's figures beside ours, node by node, and says where they part.
 
-See docs/explanation/relay-audit.md.
+See docs/reference/crynux-relay.md#audit-of-the-relay.
 """
 
 from collections.abc import Callable, Sequence

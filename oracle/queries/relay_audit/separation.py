@@ -1,6 +1,6 @@
 """Takes a relay's one figure apart: two polls of (Q_long / 10) * H give Q_long and H.
 
-See docs/explanation/relay-audit.md#two-polls.
+See docs/reference/crynux-relay.md#two-polls.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A feed's raw rows and how far they were read (docs/explanation/feed.md#what-is-stored)."""
+"""A feed's raw rows and how far they were read (docs/explanation/feed.md#storage)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,7 @@
 """Tables of what a feed said beside the chain, raw, and how far it was read.
 
 None is a projection: a rebuild folds them anew as it does logs. Times are the feed's clock, in
-seconds (docs/explanation/feed.md#what-is-stored).
+seconds (docs/explanation/feed.md#storage).
 """
 
 from sqlalchemy import (

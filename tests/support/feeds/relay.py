@@ -1,6 +1,6 @@
 """A relay's event stream as a test wants it: real HTTP, a clock of its own, every way to be wrong.
 
-It keeps rows as the public interface gives them (docs/explanation/feed.md#the-interface).
+It keeps rows as the public interface gives them (docs/explanation/feed.md#interface).
 """
 
 import json

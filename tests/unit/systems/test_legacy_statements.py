@@ -20,7 +20,7 @@ from oracle.systems.crynux.requirements import misfit_reason, requirement_of
 from oracle.systems.registry import rule_set
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
 
-# None of these was ever published (docs/explanation/crynux.md#what-its-sources-say-differently):
+# None of these was ever published (docs/explanation/crynux.md#contradictions-between-the-sources):
 # numbers that come out even.
 CHOSEN = {
     "legacy.vram_weight": "0.25",
