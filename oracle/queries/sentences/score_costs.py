@@ -1,6 +1,6 @@
 """What costs a node's score how much, the heaviest first: what `explain` says below its answer.
 
-See docs/how-to/explain-a-score.md#the-answer-first.
+See docs/how-to/explain-a-score.md#read-the-summary.
 """
 
 from collections import Counter
