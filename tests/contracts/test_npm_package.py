@@ -1,6 +1,7 @@
 """Who consumes the contracts installs them from npm, and compiles against them."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,6 +40,17 @@ def test_a_consumers_project_installs_the_package_and_compiles_against_it(projec
     compiled = run("node", str(HERE / "compile.mjs"), str(project), "Consumer.sol", cwd=project)
 
     assert {"Consumer", "IQoSOracle", "IKickTarget"} <= set(compiled.split())
+
+
+@pytest.mark.slow
+def test_example_of_the_documentation_compiles_against_the_package(project: Path):
+    page = (ROOT / "docs" / "how-to" / "use-the-scores.md").read_text("utf-8")
+    (source,) = re.findall(r"^```solidity\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (project / "Marketplace.sol").write_text(f"pragma solidity ^0.8.20;\n{source}", "utf-8")
+
+    compiled = run("node", str(HERE / "compile.mjs"), str(project), "Marketplace.sol", cwd=project)
+
+    assert "Marketplace" in compiled.split()
 
 
 @pytest.mark.slow
