@@ -1,1 +1,1 @@
-"""The chain, read: heads, windows of checked logs, decoding, proofs, profiles."""
+"""Reading the chain: heads, windows of verified logs, decoding, proofs and profiles."""

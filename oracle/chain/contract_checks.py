@@ -1,4 +1,4 @@
-"""Makes sure that the addresses of the settings hold the contracts that we read."""
+"""Checks that the configured addresses hold the contracts that the profile reads."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,18 +14,18 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 class NotTheContractError(InputError):
-    """An address holds no contract, or another one than the profile reads."""
+    """An address holds no contract, or a different one than the profile reads."""
 
 
 def check_code(endpoint: Endpoint, reader: EventReader) -> None:
-    """Look for each event that we read in the code of its contract.
+    """Check that the code of each contract contains the topic of every event that is read.
 
-    The first topic of an event stands in the code that says it, as it is. Behind a proxy the
-    code is elsewhere, so only that there is any is looked at.
+    The bytecode of a contract contains the first topic of each event that it emits. Behind a proxy
+    the code is at another address, so only its existence is checked.
 
     Raises:
-        RpcError: no answer, or null, which says nothing of an address.
-        NotTheContractError: an address holds no contract, or one that says other events.
+        RpcError: no answer, or null, which proves nothing about the address.
+        WrongContractError: an address holds no contract, or one that emits other events.
     """
     addresses = list(reader.contracts)
     codes = endpoint.client.batch(
@@ -53,12 +53,12 @@ def check_code(endpoint: Endpoint, reader: EventReader) -> None:
 
 
 def _is_permanent(reader: EventReader, topic: str) -> bool:
-    """Tell whether an event is said by the code that stays, not by the constructor alone."""
+    """Return whether the deployed code emits the event, not only the constructor."""
     return reader.name_of(topic) not in SAID_WHEN_MADE
 
 
 def _pushed(topic: str) -> str:
-    """Return the topic as code holds it: compilers leave leading zero bytes out."""
+    """Return the topic as the bytecode pushes it: compilers omit leading zero bytes."""
     digits = topic[2:]
     while digits.startswith("00"):
         digits = digits[2:]
@@ -69,13 +69,13 @@ _WORD = 64
 
 
 class _Counter(NamedTuple):
-    """A view without arguments, and which 32-byte word of its answer is the number."""
+    """A view function without arguments, and the index of the 32-byte word that is the count."""
 
     function: str
     word: int
 
 
-# By contract, under the names that indexer.audit gives to what was folded.
+# By contract, under the names that indexer.audit gives to the folded counts.
 _COUNTERS: Mapping[str, Mapping[str, _Counter]] = MappingProxyType(
     {
         "TaskNetwork": {"members": _Counter("activeCount", 0)},
@@ -86,12 +86,12 @@ _COUNTERS: Mapping[str, Mapping[str, _Counter]] = MappingProxyType(
 
 
 def counted(endpoint: Endpoint, reader: EventReader, block_hash: Hash) -> dict[str, int]:
-    """Return what the reader's contracts count at the end of this block, by name.
+    """Return the counts that the contracts report at the end of this block, by name.
 
-    Empty where the profile names no contract that counts.
+    The result is empty if the profile has no contract with a counter.
 
     Raises:
-        RpcError: no answer, or it does not know the block.
+        RpcError: no answer, or the endpoint does not know the block.
     """
     asked = [
         (name, address, contract, counter)
@@ -112,11 +112,11 @@ def counted(endpoint: Endpoint, reader: EventReader, block_hash: Hash) -> dict[s
     except RpcError as error:
         if error.kind not in _NO_SUCH_CALL:
             raise
-        # It serves what we index by all the same.
+        # The endpoint can still serve the logs that are indexed.
         raise RpcError(endpoint.name, ErrorKind.UNSUPPORTED, error.words) from None
 
 
-# How those answer that know no state of old blocks, or no EIP-1898, or have another contract.
+# Errors of endpoints without old state or EIP-1898, and of other contracts.
 _NO_SUCH_CALL = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 

@@ -1,4 +1,4 @@
-"""Which block is final: what the chain says, a depth in blocks and one in seconds.
+"""Determines the final block by the `finalized` tag, a depth in blocks and one in seconds.
 
 See docs/explanation/ingest.md#finality.
 """
@@ -12,9 +12,10 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class Finality:
-    """A block is final when it is under the newest one by so many blocks and so many seconds.
+    """The depth, in blocks and in seconds, below the newest block at which a block is final.
 
-    Both, since blocks alone fail on quick chains (ponder #2359); seconds are those of block times.
+    A depth in blocks alone fails on fast chains (ponder #2359), so that seconds are needed too.
+    Seconds are compared with block timestamps.
     """
 
     depth: int
@@ -28,10 +29,10 @@ def final_block(
     finalized: BlockRef | None,
     before: BlockRef | None,
 ) -> BlockRef:
-    """Return the final block as of `latest`: the lowest of all three, never below `before`.
+    """Return the final block as of `latest`: the lowest of all three, never below `previous_final`.
 
     Raises:
-        RpcError: the endpoint does not have it, or does not answer.
+        RpcError: the endpoint does not have the block, or does not answer.
     """
     reached = max(0, latest.number - finality.depth)
     if finalized is not None and finalized.number <= reached:
@@ -43,19 +44,20 @@ def final_block(
     newest_time = latest.time - finality.seconds
     if finality.seconds and top.time > newest_time:
         top = _old_enough(endpoint, before, top, newest_time)
-    # Where heights were skipped it may be another block than that of the height.
+    # Where heights were skipped, the candidate may be below the requested height.
     return before if before is not None and top.number < before.number else top
 
 
 def _old_enough(
     endpoint: Endpoint, before: BlockRef | None, top: BlockRef, newest_time: int
 ) -> BlockRef:
-    """Return the highest block below `top` that is not newer; `before`, or block 0, if none is.
+    """Return the highest block below `top` with a timestamp of at most `max_timestamp`.
 
-    From what was final before it is one question a block, without that a few dozen.
+    Without such a block, return `previous_final`, or block 0. Starting from the previous final
+    block the search takes one request per block, otherwise a few dozen requests.
     """
     low, high = _around(endpoint, before, top, newest_time)
-    # Heights, which the chain may have skipped: `low` is the highest block up to `reached`.
+    # The chain may have skipped heights: `low` is the highest block up to `low_height`.
     reached, above = low.number, high.number
     while above - reached > 1:
         height = (reached + above) // 2
@@ -70,7 +72,10 @@ def _old_enough(
 def _around(
     endpoint: Endpoint, before: BlockRef | None, top: BlockRef, newest_time: int
 ) -> tuple[BlockRef, BlockRef]:
-    """Return one block that is old enough, or may count as such, and a higher one that is not."""
+    """Return a block that is old enough, and a higher one that is not.
+
+    Block 0 and the previous final block always count as old enough.
+    """
     step = 1
     if before is None:
         high = top

@@ -1,4 +1,4 @@
-"""Follows the head over all endpoints: nobody who lags or stands still is believed.
+"""Follows the head of the chain over all endpoints; endpoints that lag or stall are not used.
 
 See docs/explanation/ingest.md#heads.
 """
@@ -16,23 +16,24 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
-# When the newest block has stayed the same for longer, the other endpoints are asked as well.
+# Without a new block for this long, the other endpoints are queried as well.
 STANDSTILL_SECONDS = 30.0
-# The chain has stalled when no block came for so many block times, and at least so many seconds.
+# The chain has stalled after this many block times, and at least this many seconds.
 _STALL_BLOCKS = 10
 _LEAST_STALL_SECONDS = 60.0
-# More than this between two looks is not counted: the machine may have slept.
+# Cap on the time counted between two checks: the machine may have been suspended.
 _MOST_COUNTED = 20.0
-# Who alone called a block final is believed no more when all who answer stood below it so long.
+# After this long with every answering endpoint below the final block, it is dropped.
 _LONGEST_BELOW_SECONDS = 60.0
-# Weight of the newest block in the running mean of block times.
+# Weight of the newest block in the moving average of block times.
 _NEWEST = 0.2
 
 
 class StallDetector:
-    """Tells a chain that stands still from one that is slow; seconds are those of two clocks.
+    """Detects that the chain has stalled, as opposed to being slow.
 
-    How long blocks take is in block time; for how long none came, in seconds that were watched.
+    Block times are in seconds of block timestamps; the length of a stall is in seconds of the local
+    clock during which the chain was checked.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class StallDetector:
         self._watched = 0.0
 
     def saw(self, latest: BlockRef, older: BlockRef, now: float) -> None:
-        """Take one look in; `older` is any block below the newest one."""
+        """Update the detector; `older_block` is any block below the newest one."""
         before = self._newest or older
         if latest.hash != before.hash:
             if latest.number > before.number:
@@ -56,18 +57,18 @@ class StallDetector:
 
     @property
     def is_long(self) -> bool:
-        """Whether no block has come for far longer than blocks take."""
+        """Whether no block has arrived for much longer than the usual block time."""
         bearable = max(_STALL_BLOCKS * self.block_seconds, _LEAST_STALL_SECONDS)
         return self.seconds > bearable
 
     @property
     def seconds(self) -> float:
-        """For how long no block has come, in seconds that were watched."""
+        """Seconds without a new block, counted only while the chain was checked."""
         return self._watched
 
 
 class HeadTracker:
-    """Looks at the heads through the endpoints, for one thread at a time; asks nothing by itself.
+    """Fetches heads through the endpoints on request; used by one thread at a time.
 
     `clock` counts seconds.
     """
@@ -79,45 +80,48 @@ class HeadTracker:
         self._finality = finality
         self._clock = clock
         self._final: BlockRef | None = None
-        # The highest block seen, and when it came or all endpoints were found to stand there.
+        # The highest block seen, and when it arrived or all endpoints were found to be at it.
         self._newest = -1
         self._moved_at = clock()
         self._standstill = StallDetector()
-        # Every endpoint has been asked since the last block came.
+        # Every endpoint has been queried since the last new block, and none is ahead.
         self._all_stand = False
         self._is_stalled = False
-        # Since when nobody has come as far as what was final before; None: somebody has.
+        # Since when all endpoints have been below the final block; None if one is not.
         self._below_since: float | None = None
 
     @property
     def block_seconds(self) -> float:
-        """How long blocks take, in seconds of block time; 0 until two were seen."""
+        """Average block time in seconds of block timestamps; 0 until two blocks were seen."""
         return self._standstill.block_seconds
 
     @property
     def newest(self) -> int:
-        """The highest block seen; -1 before the first look."""
+        """The highest block number seen; -1 before the first check."""
         return self._newest
 
     @property
     def stalled_seconds(self) -> float | None:
-        """For how long no endpoint has shown a new block; None: the chain moves, as of late."""
+        """Seconds since any endpoint showed a new block; None if the chain is not stalled."""
         return self._standstill.seconds if self._is_stalled else None
 
     def fall_back(self, number: int = -1) -> None:
-        """Take this for the newest block, and no block for final: who said more was outvoted."""
+        """Lower the newest block to this number, and reset the final block.
+
+        Called when the endpoint that showed higher blocks was outvoted.
+        """
         self._newest = min(self._newest, number)
         self._final = None
 
     def heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down.
 
-        An endpoint that stands still, or is behind what another one has shown, is put aside
-        while any other one is ahead of it. At the first look every one is asked.
+        An endpoint that is stalled, or behind what another one has shown, is set aside while any
+        other one is ahead of it. On the first call every endpoint is queried.
 
         Raises:
-            TransientError: no endpoint is up to date with the final block known.
-            InputError: all are on another chain, and were from the start.
+            TransientError: no endpoint is up to date with the known final block.
+            InputError: all endpoints are on another chain, and were from the start.
         """
         behind: dict[Endpoint, Heads] = {}
         below: list[int] = []
@@ -154,10 +158,10 @@ class HeadTracker:
             raise
 
     def _doubt_final(self, shown: list[int]) -> None:
-        """Take no block for final any more that nobody has come up to for a minute.
+        """Drop the final block after no endpoint has reached it for a minute.
 
-        One endpoint was enough to say it, and may have been wrong, or is gone: a restart would
-        not know of it either. What the database holds as final stays so.
+        A single endpoint was enough to report it, and may have been wrong or be gone; a restart
+        would not know about it either. Blocks stored as final in the database stay final.
         """
         final, now = self._final, self._clock()
         if final is None or not shown:
@@ -172,7 +176,10 @@ class HeadTracker:
             )
 
     def _best(self, behind: dict[Endpoint, Heads]) -> Heads:
-        """All the same: then the chain stands still, or it became shorter."""
+        """Return the heads of the endpoint with the highest block.
+
+        All endpoints were set aside, so the chain has stalled or has become shorter.
+        """
         best = max(behind.values(), key=lambda seen: seen.latest.number)
         self._endpoints.acquit(
             endpoint

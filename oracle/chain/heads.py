@@ -1,4 +1,4 @@
-"""How far the chain has come: newest, safe and final block, as one endpoint shows them."""
+"""Newest, safe and final block of the chain, as one endpoint reports them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from oracle.telemetry import rpc_metrics as metrics
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """One look at the chain; all three come from one endpoint.
+    """The heads of the chain at one moment; all three blocks come from one endpoint.
 
-    `final` is the lower of the endpoint's `finalized` block, where it knows one, and of the
-    newest block less the finality depth; it never goes down (docs/explanation/ingest.md#finality).
-    `safe` is None where the endpoint does not know it. `stalled`: no endpoint has shown a new
-    block for far longer than blocks take; nobody is to be blamed for what did not happen meanwhile
-    (docs/explanation/ingest.md#heads).
+    `final` is the lower of the endpoint's `finalized` block, if it supports the tag, and of the
+    newest block minus the finality depth; it never goes down (docs/explanation/ingest.md#finality).
+    `safe` is None if the endpoint does not support the tag. `stalled` means that no endpoint has
+    shown a new block for much longer than the usual block time; nodes are not penalised for what
+    they could not do meanwhile (docs/explanation/ingest.md#heads).
     """
 
     latest: BlockRef
     safe: BlockRef | None
     final: BlockRef
     stalled: bool = False
-    # The endpoint that showed them.
+    # Name of the endpoint that reported the heads.
     endpoint: str = ""
 
 
 class WrongChainError(RpcError):
-    """The endpoint shows another chain than ours."""
+    """The endpoint is on another chain than the configured one."""
 
 
 def read_heads(
@@ -41,11 +41,13 @@ def read_heads(
     before: BlockRef | None,
     checkpoints: Sequence[Checkpoint] = (),
 ) -> Heads:
-    """Ask one endpoint, in one batch; `before` is the final block of the last look, of whoever.
+    """Fetch the heads of one endpoint in one batch.
+
+    `previous_final` is the last known final block, from any endpoint.
 
     Raises:
-        StrangerError: it shows another block than an anchor's.
-        RpcError: no usable answer, or the endpoint lags behind what was final before.
+        WrongChainError: the endpoint shows another block than a checkpoint's.
+        RpcError: no usable answer, or the endpoint is behind the previous final block.
     """
     anchored, latest, tagged = _request_heads(
         endpoint, [checkpoint.number for checkpoint in checkpoints]
@@ -68,10 +70,10 @@ def read_heads(
 
 
 def known_tags(endpoint: Endpoint) -> tuple[str, ...]:
-    """Ask for each tag; return those that it answers without an error.
+    """Return the block tags that the endpoint answers without an error.
 
     Raises:
-        RpcError: it does not answer, which says nothing of its tags.
+        RpcError: the endpoint does not answer, which proves nothing about its tags.
     """
     return tuple(tag for tag in TAGS if _is_known(endpoint, tag))
 
@@ -82,9 +84,9 @@ Blocks = list[BlockRef | None]
 def _request_heads(
     endpoint: Endpoint, checkpoints: list[int]
 ) -> tuple[Blocks, BlockRef, dict[str, BlockRef | None]]:
-    """Return the blocks at the anchors, the newest one, and those of the tags that it knows."""
+    """Return the blocks at the checkpoints, the newest block, and those of supported tags."""
     try:
-        # The newest one last: it is not older than what it is compared with.
+        # `latest` comes last, so that it is not older than the blocks it is compared with.
         found = endpoint.headers([*checkpoints, *endpoint.tags, "latest"])
     except RpcError as error:
         if not endpoint.tags or error.kind in _SAYS_NOTHING_OF_TAGS:
@@ -101,9 +103,9 @@ def _request_heads(
 
 
 def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | None]) -> BlockRef:
-    """Return the newest block, which no tagged one may be above.
+    """Return the newest block, or raise RpcError if a tagged block is above it.
 
-    Where one is, a block may have come between two answers of a batch: then it is above now.
+    A block may have arrived between two answers of one batch, so `latest` is requested again first.
     """
     highest = max((block.number for block in tagged.values() if block is not None), default=0)
     if highest > latest.number:
@@ -116,7 +118,7 @@ def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | No
 
 
 def _forward(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
-    """Return the highest finalized block that the endpoint has shown; going back is ignored."""
+    """Return the highest finalized block that the endpoint has shown; a lower one is ignored."""
     known = endpoint.finalized
     if finalized is None:
         return None

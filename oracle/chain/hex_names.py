@@ -1,4 +1,4 @@
-"""Parses addresses and hashes that people, scripts and configurations write, in any letter case.
+"""Parses addresses and hashes from user input, scripts and configuration, in any letter case.
 
 The product stores and prints lower case. A full address in mixed case carries a checksum (EIP-55),
 and a wrong checksum is an error, because it means that a digit was mistyped.
@@ -20,10 +20,10 @@ _UPPER_CASE_FROM = 8
 
 
 class HexNameError(InputError, ValueError):
-    """The text is not the address or hash that it should be; pydantic reports it as well.
+    """The text is not a valid address or hash; also a ValueError, so that pydantic reports it.
 
     The message never repeats the text, because a key that was pasted into the wrong field must
-    not reach a log. A caller that may show it writes it in front.
+    not reach a log. A caller that may show the text puts it before the message.
     """
 
 
@@ -68,7 +68,7 @@ def parse_hash(text: str) -> Hash:
 
 
 def checksum_address(address: Address) -> str:
-    """Return an address in the mixed case of EIP-55."""
+    """Return an address in the mixed case of its EIP-55 checksum."""
     digits = address[2:]
     nibbles = keccak(digits.encode()).hex()
     cased = (

@@ -1,8 +1,8 @@
-"""Checks what `eth_getLogs` gave, entry by entry, before it is used.
+"""Validates the entries of an `eth_getLogs` response before they are used.
 
-An endpoint may be wrong about everything: what is outside the question, pending, removed, said
-twice with different words or no hex at all never passes; the caller asks again or elsewhere.
-See docs/explanation/verification.md#l0.
+An endpoint may be wrong about everything. Logs that are outside the query, pending, removed,
+duplicated with different content or not hex are rejected; the caller retries or uses another
+endpoint. See docs/explanation/verification.md#l0.
 """
 
 import re
@@ -16,18 +16,18 @@ from oracle.domain.log_table import MOST_INDEX
 from oracle.domain.logs import Log
 from oracle.rpc.responses import LogResponse
 
-# Until the header of the block tells it; the second where the endpoint said what is no time.
+# Placeholders until the block header is read: no time given, and an invalid time given.
 UNKNOWN_TIME, NO_TIME = -1, -2
-# A time of any chain, in seconds: milliseconds are above it.
+# Upper bound of block timestamps in seconds; values in milliseconds are above it.
 _MOST_SECONDS = 1 << 34
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
-# What some chains say of logs that no transaction made, and pending logs of one.
+# Transaction hash that some chains give for logs without a transaction, or pending ones.
 _NO_TRANSACTION = "0x" + "00" * 32
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What we ask of `eth_getLogs`: logs of these addresses with one of these first topics."""
+    """A filter of `eth_getLogs`: logs of these addresses with one of these first topics."""
 
     addresses: frozenset[Address]
     topics: frozenset[str]
@@ -44,7 +44,7 @@ class Filter:
         ]
 
     def pinned(self, block_hash: str) -> list[object]:
-        """Return the parameters of `eth_getLogs` for one very block (EIP-234)."""
+        """Return the parameters of `eth_getLogs` for exactly one block, by its hash (EIP-234)."""
         return [
             {
                 "blockHash": block_hash,
@@ -54,7 +54,7 @@ class Filter:
         ]
 
     def matches(self, answer: LogResponse) -> bool:
-        """Tell whether a log, in whatever case it is written, is one that we ask for."""
+        """Return whether a log, in any letter case, matches the filter."""
         return (
             answer.address.lower() in self.addresses
             and bool(answer.topics)
@@ -63,13 +63,13 @@ class Filter:
 
 
 def checked(answers: Sequence[LogResponse], blocks: BlockRange, wanted: Filter) -> list[Log]:
-    """Return the logs in order of (block, index), without exact repetitions.
+    """Return the logs in order of (block, index), without exact duplicates.
 
-    `time` is UNKNOWN_TIME where the endpoint does not say it, NO_TIME where it says something
-    that none can be: the header knows it better.
+    `time` is UNKNOWN_TIME if the endpoint gives no timestamp, and NO_TIME if the timestamp is
+    invalid; the block header has the correct one.
 
     Raises:
-        ValueError: the answer cannot be right; the sentence says why.
+        ValueError: the response is invalid; the message gives the reason.
     """
     _make_lower_hex(answers)
     logs = _read(answers)
@@ -84,7 +84,7 @@ def checked(answers: Sequence[LogResponse], blocks: BlockRange, wanted: Filter) 
 
 
 def _make_lower_hex(answers: Sequence[LogResponse]) -> None:
-    """Make sure that all is `0x` and lower-case hex; looks at all of it in one go."""
+    """Convert all texts to lower-case `0x` hex; the check covers all of them in one pass."""
     written = list(chain.from_iterable([answer.topics for answer in answers]))
     written += [answer.data for answer in answers]
     written += [answer.transaction_hash for answer in answers]
@@ -103,14 +103,14 @@ def _make_lower_hex(answers: Sequence[LogResponse]) -> None:
 
 
 def _is_lower_hex(written: Sequence[str]) -> bool:
-    """Tell whether nothing is left but one x for each text when the digits are taken away."""
+    """Return whether exactly one x per text is left after removing the hex digits."""
     left = "".join(written).encode().translate(None, b"0123456789abcdef")
     return left == b"x" * len(written)
 
 
 def _read(answers: Sequence[LogResponse]) -> list[Log]:
     logs: list[Log] = []
-    # Of the block at hand; logs of one block stand together, or else the answer is sorted below.
+    # Fields of the current block; logs that are out of order are sorted below.
     number = stamp = None
     block_hash = Hash("")
     block, last, time = -1, -1, UNKNOWN_TIME
@@ -167,7 +167,10 @@ def _fault(answer: LogResponse, block: int) -> str:
 
 
 def _seconds(written: object) -> int:
-    """Read `blockTimestamp`: some give zeros, milliseconds, or decimals, which may be anything."""
+    """Parse `blockTimestamp`.
+
+    Some endpoints give zeros, milliseconds or decimals; decimals are ambiguous and rejected.
+    """
     if not isinstance(written, str) or _QUANTITY.fullmatch(written) is None:
         return NO_TIME
     seconds = int(written, 16)
@@ -175,7 +178,7 @@ def _seconds(written: object) -> int:
 
 
 class _Small(dict[str, int]):
-    """Indexes by how endpoints write them; a few hundred come again and again."""
+    """A cache of parsed indexes; the same few hundred spellings occur again and again."""
 
     def __missing__(self, written: str) -> int:
         number = int(written, 16)
@@ -191,7 +194,7 @@ _small = _Small().__getitem__
 
 
 def _in_order(logs: list[Log]) -> list[Log]:
-    """Sort; drop exact repetitions, refuse two different logs at one place."""
+    """Sort the logs, drop exact duplicates, and reject different logs at one position."""
     logs.sort(key=lambda log: (log.block, log.index))
     kept: list[Log] = []
     for log in logs:

@@ -1,4 +1,4 @@
-"""Looks at every endpoint once an hour, one at a time, and remembers what it found."""
+"""Probes the capabilities of every endpoint once an hour, one at a time, and stores them."""
 
 from oracle.chain.log_filter import Filter
 from oracle.domain.blocks import BlockRange
@@ -11,9 +11,9 @@ from oracle.rpc.rpc_errors import RpcError
 
 
 class Prober:
-    """Probes the endpoints of a chain for logs of `wanted` from block `first` on.
+    """Probes the endpoints of a chain for logs matching `log_filter` from block `first_block` on.
 
-    `keeper` knows what was found in the last run; None: nothing is kept.
+    `capability_store` holds the results of the last run; None: nothing is persisted.
     """
 
     def __init__(
@@ -27,22 +27,23 @@ class Prober:
         self._filter = wanted
         self._first = first
         self._keeper = keeper
-        # When each is to be looked at again; when what is costly was found out.
+        # When each endpoint is due for a probe; when its last full probe was.
         self._due: dict[Endpoint, float] = {}
         self._whole_at: dict[Endpoint, float] = {}
-        # What one is asked: who hangs must not hold up whoever calls.
+        # The probe runs in the background: an endpoint that hangs must not block the caller.
         self.background_call: BackgroundCall[Capabilities] = BackgroundCall()
-        # Whom it is asked, and when, if it is asked all.
+        # The endpoint that is probed, and the start time if it is a full probe.
         self._asked: tuple[Endpoint, float | None] | None = None
         if keeper is not None:
             for endpoint in endpoints:
                 endpoint.recall(keeper)
 
     def turn(self) -> dict[str, object] | None:
-        """Probe one endpoint that is due; return what to say about it, None: nothing (yet).
+        """Start or finish one probe; return the fields to log, or None if no probe has finished.
 
-        One that has not answered in the background call's patience is looked for again in later
-        turns; one that does not answer is asked again in an hour: the breakers have noticed.
+        An endpoint that has not answered within the timeout of the background call is checked again
+        on later calls; one that failed is probed again in an hour, because the circuit breakers
+        track it.
         """
         if not self.background_call.is_out:
             self._begin()
@@ -59,7 +60,7 @@ class Prober:
         return self._learned(endpoint, facts)
 
     def _begin(self) -> None:
-        """Have the first one asked that is due."""
+        """Start a background probe of the first endpoint that is due."""
         now = self._endpoints.clock()
         wrong = self._endpoints.listed.proven_wrong()
         fit = (one for one in self._endpoints if one.name not in wrong)
@@ -79,7 +80,7 @@ class Prober:
         if facts.fault is not None:
             self._endpoints.quarantine(endpoint, facts.fault, is_foreign=True)
             return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
-        # A tag that failed once may be there by now.
+        # A tag that failed once may be supported by now.
         endpoint.tags = facts.tags or endpoint.tags
         if self._keeper is not None:
             endpoint.remember(self._keeper)
@@ -92,7 +93,7 @@ class Prober:
 
     @property
     def wanted(self) -> ProbeRequirements:
-        """What an endpoint must have."""
+        """The capabilities and logs that an endpoint must have."""
         (asked,) = self._filter.params(BlockRange(0, 0))
         logs = {k: v for k, v in dict(asked).items() if k in {"address", "topics"}}  # type: ignore[call-overload]  # parameters are plain JSON
         return ProbeRequirements(

@@ -1,7 +1,7 @@
-"""What services need of the chain, in their own words; `app` and mypy check that rooms fit.
+"""The interfaces through which services read the chain.
 
-Only what has two implementations has a port: the real chain and the scripted one of the tests.
-The publishing side's port stands in `publisher`'s own words, next to the services that use it.
+Only interfaces with two implementations are declared: the real chain and the scripted chain of
+the tests. The interface of the publishing side is in `publisher`, next to its services.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,102 +19,105 @@ from oracle.domain.logs import Call, Log
 
 
 class ChainReader(Protocol):
-    """Reads the chain; every method may raise TransientError (try again at the next tick)."""
+    """Reads the chain; every method may raise TransientError (retry on the next tick)."""
 
     def heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down."""
         ...
 
     def header(self, number: int) -> BlockRef | None:
-        """Return the block of this height; None: this endpoint has not (yet) got it."""
+        """Return the block at this height, or None if the endpoint does not have it (yet)."""
         ...
 
     def header_up_to(self, height: int) -> BlockRef:
-        """Return the block of this height, or the last one before it where the chain skipped it.
+        """Return the block at this height, or the last one before it if the height was skipped.
 
-        Raises TransientError: the endpoint lacks it.
+        Raises TransientError: the endpoint lacks the block.
         """
         ...
 
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
-        """Return every block of the range, asked anew, linked by parent hash.
+        """Fetch every block of the range again; they are linked by parent hash.
 
-        Heights that the chain skipped are left out, by the proof of the parent hashes.
+        Heights that the chain skipped are left out, as proven by the parent hashes.
 
         Raises:
-            TransientError: one is missing, or they do not link.
+            TransientError: a block is missing, or they do not link.
         """
         ...
 
     def window(
         self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
     ) -> BlockWindow:
-        """Return what happened from `blocks.first` on, up to `blocks.last` or less.
+        """Return logs, calls and headers from `blocks.first` on, up to `blocks.last` or less.
 
-        Above it only where the chain skipped every height up to there: then up to the next block.
+        The window ends above `blocks.last` only if the chain skipped every height up to there; it
+        then ends with the next block.
 
-        The chain sizes the range by what its endpoints like, but for `most`, about the most
-        blocks that are wanted now; and without headers, for final blocks, it may prepare the
-        next ones: whoever asks for `blocks.first = window.range.last + 1` next is served in
-        order. With headers, every block of the window is in `headers`, whether or not it has
-        logs.
+        The range is sized by the limits of the endpoints and by `max_blocks`, the approximate
+        number of blocks that are needed now. Without headers, for final blocks, the following
+        blocks may be prefetched; they are returned in order to a caller that continues with
+        `blocks.first = window.range.last + 1`. With headers, every block of the window is in
+        `headers`, with or without logs.
         """
         ...
 
     def witness(
         self, number: int, than: str | None = None, *, spares_slow: bool = False
     ) -> Sequence[Witness]:
-        """Ask every endpoint but `than` which block is at this height; who is silent is left out.
+        """Query every endpoint but `excluded_endpoint` for its block at this height.
 
-        One whose head is below the height is no witness of it. `spares_slow`: endpoints that were
-        slow of late are left out, as for a comparison that is made again and again.
+        Endpoints that do not answer are left out. An endpoint whose head is below the height is not
+        a witness of it. With `skips_slow`, endpoints that were slow recently are left out, for
+        comparisons that are repeated often.
         """
         ...
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
-        """Return an endpoint of another provider than `than`, and the block that it shows there.
+        """Return an endpoint of another provider, and its block at this height.
 
-        None: no other provider answers now.
+        Return None if no other provider answers now.
         """
         ...
 
     def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
-        """Tell whether the endpoint's headers from before to after the range hash and link."""
+        """Return whether the endpoint's headers around and in the range hash correctly and link."""
         ...
 
     def deprioritise(self, endpoint: str, why: str, newest: int) -> None:
-        """Let the others work for a while: they outvoted it about a block that may change.
+        """Move an endpoint that was outvoted about a non-final block behind the others for a while.
 
-        `newest` is the highest block of those who did: nobody lags who has come so far.
+        `newest_number` is the highest block of those that outvoted it: endpoints at that height do
+        not lag.
         """
         ...
 
     def blame(self, endpoint: str, why: str) -> None:
-        """Let the others work for a while: it left out, invented or changed logs."""
+        """Move the endpoint behind the others for a while: it omitted or changed logs."""
         ...
 
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
-        """Do not use it until it shows our final block of this height and hash."""
+        """Do not use the endpoint until it shows our final block of this height and hash."""
         ...
 
     def convict(self, endpoint: str, why: str) -> None:
-        """Do not ask it anything until an operator readmits it: it was proven wrong."""
+        """Do not use the endpoint until an operator readmits it: it was proven wrong."""
         ...
 
     def proven_wrong(self) -> Mapping[str, str]:
-        """Return who was proven wrong and not readmitted since, by name, and of what."""
+        """Return the endpoints proven wrong and not readmitted since, by name, with the proof."""
         ...
 
     def is_vouched(self) -> bool:
-        """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""
+        """Return whether, on this chain, receipts can be proven by the block hash."""
         ...
 
     def endpoint_names(self) -> tuple[str, ...]:
-        """Return how the endpoints are named here, the preferred one first."""
+        """Return the names of the endpoints, the preferred one first."""
         ...
 
     def providers(self) -> Mapping[str, str]:
-        """Return the provider of each endpoint, by the endpoint's name: one is one witness."""
+        """Return the provider of each endpoint, by name; a provider counts as one witness."""
         ...
 
     def verified(
@@ -126,74 +129,74 @@ class ChainReader(Protocol):
         than: str | None = None,
         most: int | None = None,
     ) -> BlockWindow:
-        """Return what one endpoint says of `blocks.first` on, up to `blocks.last` or less, anew.
+        """Fetch `blocks.first` to at most `blocks.last` again from one endpoint, and verify it.
 
-        Checked up to `level`, or as far as the chain allows: `window.level` tells. Asked is the
-        endpoint of the name `endpoint`, or without one any other than `than`. Who names `most`,
-        the most blocks that are wanted at once, goes on with the block after the window:
-        workers may prepare what follows.
+        The window is verified up to `level`, or as far as the chain allows; `window.level` is the
+        level reached. The endpoint is `endpoint`, or else any but `excluded_endpoint`. A caller
+        that passes `max_blocks`, the maximum number of blocks at once, continues with the block
+        after the window, so that workers may prepare the following blocks.
 
         Raises:
             InputError: there is no endpoint of that name.
-            TransientError: it does not answer now, or there is no other.
+            TransientError: the endpoint does not answer now, or there is no other.
         """
         ...
 
     def level_allowed(self) -> Level:
-        """Return the highest level that settings and calibration allow now; asks nobody."""
+        """Return the highest level that settings and calibration allow now; sends no request."""
         ...
 
     def calibrate(self) -> None:
-        """Find out what the chain's headers are worth, where that is not known."""
+        """Sample which features of the chain's headers are valid, unless that is known."""
         ...
 
     def level_of_history(self) -> Level:
-        """Return the level that every block of history reaches now; asks nobody.
+        """Return the level that every historical block reaches now; sends no request.
 
-        Below BLOOMED the chain's headers are not, or not yet, known to prove anything.
+        Below BLOOMED, the headers of the chain are not, or not yet, known to prove anything.
         """
         ...
 
     def narrowed(self, scope: IngestScope) -> "ChainReader":
-        """Return the same chain, asked for no more than this scope."""
+        """Return a reader of the same chain that is limited to this scope."""
         ...
 
     def counted(self, block_hash: Hash) -> Mapping[str, int]:
-        """Return what the contracts count at the end of this block, by name; empty: nothing."""
+        """Return the contracts' counters at the end of this block, by name; may be empty."""
         ...
 
 
 class LogReader(Protocol):
-    """Turns stored rows into events; never asks the chain."""
+    """Turns stored logs and calls into events; never queries the chain."""
 
     @property
     def addresses(self) -> Sequence[Address]:
-        """The contracts whose logs it reads."""
+        """The contracts whose logs are read."""
         ...
 
     @property
     def topics(self) -> Sequence[str]:
-        """The first topics of the logs that it reads."""
+        """The first topics of the logs that are read."""
         ...
 
     @property
     def selectors(self) -> Mapping[Address, frozenset[str]]:
-        """The calls that it reads: the first four bytes of their input, by contract."""
+        """The selectors (first four bytes of the input) of the calls that are read, by contract."""
         ...
 
     @property
     def identity(self) -> str:
-        """What changes with whatever changes what is read."""
+        """An identifier that changes with everything that affects the decoded events."""
         ...
 
     @property
     def feed(self) -> RelayReader | None:
-        """What reads the rows of a feed beside the chain; None: there is no feed."""
+        """The reader of the feed beside the chain, or None if there is no feed."""
         ...
 
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
-        """Return what the logs and calls say, in order of position.
+        """Return the events of the logs and calls, in order of position.
 
-        What it knows and cannot read is in `dead`, and says nothing.
+        Rows that match but cannot be decoded are in `dead_letters` and yield no event.
         """
         ...

@@ -1,4 +1,4 @@
-"""The chain as the services see it: windows of checked logs, in order, and the heads."""
+"""The chain as services see it: the heads, and windows of verified logs in order."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -36,9 +36,9 @@ T = TypeVar("T")
 
 
 class ChainSource:
-    """Reads one chain through its endpoints; see chain.protocols, `ChainReader`.
+    """Reads one chain through its endpoints; implements `ChainReader` of chain.protocols.
 
-    Used by one thread at a time; its own threads only read ahead.
+    Used by one thread at a time; its own threads only prefetch.
     """
 
     def __init__(
@@ -61,14 +61,15 @@ class ChainSource:
             lambda blocks: self._windows.window(blocks, with_headers=False),
             lambda blocks: self._windows.cut(blocks, with_headers=False),
         )
-        # What workers verify again: up to which level, and by whom.
+        # Queues of ranges that workers verify again, by level and endpoint.
         self._again: dict[tuple[Level, str | None], SegmentQueue] = {}
         self._least_blocks = LEAST_BLOCKS
 
     def prove_by(self, policy: VerificationPolicy, calibration: Calibration | None = None) -> None:
-        """Check windows as high as this policy says; `calibration` is what is known of the chain.
+        """Verify windows up to the level of this policy.
 
-        Until this is called that is as high as the chain allows, and nothing is known of it.
+        `calibration` holds what is known about the chain's headers. Until this is called, windows
+        are verified as far as the chain allows, and nothing is known about its headers.
         """
         self._ahead.drop()
         calibration = Calibration(self._clock) if calibration is None else calibration
@@ -80,9 +81,10 @@ class ChainSource:
         least_blocks: int = LEAST_BLOCKS,
         stage: SegmentStage | None = None,
     ) -> None:
-        """Have history prepared by workers, while at least so many blocks of it are left.
+        """Have workers prepare history while at least `min_worker_blocks` blocks of it are left.
 
-        Call it after `prove_by`; they are ours to close. `stage`: what outlives a crash.
+        Call this after `set_verification`. The source closes the workers. `stage` stores prepared
+        segments, so that they survive a crash.
         """
         self._ahead.drop()
         self._again.clear()
@@ -91,15 +93,15 @@ class ChainSource:
         self._least_blocks = least_blocks
 
     def hold(self, number: int, block_hash: Hash, source: str) -> None:
-        """Use no endpoint that shows another block at this height; `source` says who says so."""
+        """Use only endpoints that show this block at this height; `source` names who set it."""
         self._endpoints.hold(Checkpoint(number, block_hash, source))
 
     def check(self) -> None:
-        """See check_endpoints."""
+        """Check the chain of every endpoint and the code of the contracts; see check_endpoints."""
         check_endpoints(self._endpoints, self._reader)
 
     def close(self) -> None:
-        """Stop reading ahead, end the workers and let the connections go."""
+        """Stop prefetching, terminate the workers and close the connections."""
         self._ahead.drop()
         if self._ahead.workers is not None:
             self._ahead.workers.executor.close()
@@ -110,10 +112,10 @@ class ChainSource:
         return self._endpoints.chain_id
 
     def genesis_hash(self, known: Hash | None = None) -> Hash:
-        """Return the hash of block 0: the `known` one where an endpoint shows it.
+        """Return the hash of block 0; `known_hash` if any endpoint shows it.
 
         Raises:
-            TransientError: no endpoint tells it now, or too few that it is another one.
+            TransientError: no endpoint answers now, or too few show another hash.
         """
         if known is None:
             genesis = self.header(0)
@@ -135,32 +137,32 @@ class ChainSource:
         See HeadTracker.
 
         Raises:
-            TransientError: no endpoint is up to date with the final block known.
-            InputError: all are on another chain, and were from the start.
+            TransientError: no endpoint is up to date with the known final block.
+            InputError: all endpoints are on another chain, and were from the start.
         """
         heads = self.tracker.heads()
         self._windows.keep_newest(heads.latest)
         return heads
 
     def header(self, number: int) -> BlockRef | None:
-        """See chain.protocols."""
+        """Return the block at this height, or None; see `ChainReader`."""
         return self._endpoints.use(lambda endpoint: endpoint.header(number))
 
     def header_up_to(self, height: int) -> BlockRef:
-        """See chain.protocols."""
+        """Return the block at this height, or the last one before a skipped height."""
         return self._endpoints.use(lambda endpoint: block_up_to(endpoint, height))
 
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
-        """See chain.protocols."""
+        """Fetch every block of the range again, linked by parent hash; see `ChainReader`."""
         return self._endpoints.use(lambda endpoint: linked_blocks(endpoint, blocks))
 
     def window(
         self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
     ) -> BlockWindow:
-        """See chain.protocols; what may still change is asked anew.
+        """Return a window, see chain.protocols; blocks that are not final are fetched again.
 
         Raises:
-            TransientError: no endpoint gives a whole and consistent answer now.
+            TransientError: no endpoint gives a complete and consistent answer now.
             InputError: an endpoint is on another chain.
         """
         if not with_headers:
@@ -181,7 +183,7 @@ class ChainSource:
         than: str | None = None,
         most: int | None = None,
     ) -> BlockWindow:
-        """See chain.protocols."""
+        """Fetch a range again from one endpoint, and verify it; see `ChainReader`."""
         if most is None:
             return self._windows.verified(blocks, level, endpoint, than)
         again = self._again.get((level, endpoint))
@@ -196,28 +198,31 @@ class ChainSource:
     def witness(
         self, number: int, than: str | None = None, *, spares_slow: bool = False
     ) -> list[Witness]:
-        """See chain.protocols."""
+        """Query the endpoints for their blocks at this height; see `ChainReader`."""
         return self._witnesses.all(number, than, spares_slow=spares_slow)
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
-        """Return an endpoint of another provider, and its block at this height; None: no answer.
+        """Return an endpoint of another provider, and its block at this height, or None.
 
-        The endpoints are asked in turn until one answers. A silent one is left alone for a minute
-        or longer, and one that took over two seconds for thirty times as long as it took.
-        Where there is one provider, another endpoint of it is asked.
+        The endpoints are queried in turn until one answers. A silent one is skipped for a minute or
+        longer, and one that took over two seconds for thirty times as long as it took. If there is
+        only one provider, another endpoint of it is queried.
         """
         return self._witnesses.second(number, than)
 
     def wait_for_slow_witnesses(self) -> None:
-        """Ask slow endpoints each time in `second`, as where nothing else waits meanwhile."""
+        """Query slow endpoints each time in `fetch_second_witness`, however long they take."""
         self._witnesses.is_patient = True
 
     def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
-        """See `Windows.is_linked`."""
+        """Return whether the headers of the range link; see `WindowSource.has_linked_headers`."""
         return self._windows.is_linked(endpoint, blocks)
 
     def deprioritise(self, endpoint: str, why: str, newest: int) -> None:
-        """Let those work for a while who outvoted it; `newest` is their highest block."""
+        """Move an outvoted endpoint behind the others for a while.
+
+        `newest_number` is the highest block of the endpoints that outvoted it.
+        """
         self._ahead.drop()
         self.tracker.fall_back(newest)
         self._outvoted.warn(endpoint, why)
@@ -225,9 +230,9 @@ class ChainSource:
         self._endpoints.deprioritise(endpoint, "fork")
 
     def blame(self, endpoint: str, why: str) -> None:
-        """Let the others work for a while: it left out, invented or changed logs.
+        """Move the endpoint behind the others for a while: it left out, invented or changed logs.
 
-        Of one that is not used any more it is told: the settings of an earlier run named it.
+        An endpoint that is no longer configured, but was in an earlier run, is only logged.
         """
         self._ahead.drop()
         structlog.get_logger().warning("endpoint_contradicted", endpoint=endpoint, reason=why)
@@ -235,27 +240,27 @@ class ChainSource:
             self._endpoints.deprioritise(endpoint, "logs")
 
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
-        """Do not use it until it shows our final block of this height and hash."""
+        """Do not use the endpoint until it shows our final block of this height and hash."""
         self._ahead.drop()
         self.tracker.fall_back()
         self._endpoints.restore_endpoints_after_outvote(endpoint)
         self._endpoints.quarantine(endpoint, why, Checkpoint(*final, "our database"))
 
     def convict(self, endpoint: str, why: str) -> None:
-        """See chain.protocols."""
+        """Do not use the endpoint until an operator readmits it; see `ChainReader`."""
         self._endpoints.listed.convict(endpoint, why)
 
     def proven_wrong(self) -> Mapping[str, str]:
-        """Return who was proven wrong and not readmitted since, by name, and of what."""
+        """Return the endpoints proven wrong and not readmitted since, by name, with the proof."""
         return self._endpoints.listed.proven_wrong()
 
     def is_vouched(self) -> bool:
-        """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""
+        """Return whether, on this chain, receipts can be proven by the block hash."""
         calibration = self._windows.calibration
         return calibration.has(HeaderFeature.HEADER) and calibration.has(HeaderFeature.RECEIPTS)
 
     def endpoint_names(self) -> tuple[str, ...]:
-        """Return how the endpoints are named here, the preferred one first."""
+        """Return the names of the endpoints, the preferred one first."""
         return tuple(endpoint.name for endpoint in self._endpoints)
 
     def providers(self) -> Mapping[str, str]:
@@ -263,30 +268,30 @@ class ChainSource:
         return self._endpoints.providers()
 
     def level_allowed(self) -> Level:
-        """Return the highest level that settings and calibration allow now; asks no endpoint."""
+        """Return the highest level that settings and calibration allow now; sends no request."""
         return self._windows.allowed()
 
     def calibrate(self) -> None:
-        """Take samples of what the chain's headers are worth, where they are wanted."""
+        """Sample which features of the chain's headers are valid, unless that is known."""
         self._windows.calibrate()
 
     def level_of_history(self) -> Level:
-        """Return the level that every block of history reaches now; asks no endpoint."""
+        """Return the level that every historical block reaches now; sends no request."""
         return self._windows.of_history()
 
     def shortfall(self) -> LevelShortfall | None:
-        """See `WindowSource.shortfall`; asks no endpoint."""
+        """Return why history cannot reach the requested level, or None; sends no request."""
         return self._windows.shortfall()
 
     def narrowed(self, scope: IngestScope) -> "ChainSource":
-        """See chain.protocols; it uses the same endpoints."""
+        """Return a source that is limited to this scope; it uses the same endpoints."""
         part = part_of(self._reader, scope)
         narrow = type(self)(self._endpoints, part, self._finality_depth, self._clock)
         narrow.prove_by(self._windows.policy, self._windows.calibration)
         return narrow
 
     def counted(self, block_hash: Hash) -> dict[str, int]:
-        """Return what the contracts count at the end of this block, by name; see `counters`.
+        """Return the contracts' counters at the end of this block, by name; see `contract_checks`.
 
         Raises:
             TransientError: no endpoint answers, or none knows the block.
@@ -296,10 +301,12 @@ class ChainSource:
     def with_window(
         self, blocks: BlockRange, ask: Callable[[Endpoint, BlockWindow], T]
     ) -> tuple[int, T]:
-        """Ask whoever gave a window from `blocks.first` on for more; return its last block too.
+        """Fetch a window from `blocks.first` on, and run `query` on the endpoint that gave it.
+
+        Return the number of the window's last block, and the result of `query`.
 
         Raises:
-            TransientError: no endpoint gives a whole and consistent answer now.
+            TransientError: no endpoint gives a complete and consistent answer now.
         """
 
         def asked(endpoint: Endpoint) -> tuple[int, T]:

@@ -1,4 +1,4 @@
-"""What is looked at before anything is read: every endpoint's chain, and the contracts' code."""
+"""Start-up checks of the chain of every endpoint and of the contracts' code."""
 
 from concurrent.futures import FIRST_COMPLETED, wait
 from threading import BoundedSemaphore
@@ -11,11 +11,11 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 
-# How long a slow endpoint holds up the start after another one has answered; how many are asked
-# at once.
+# How long the start waits for slow endpoints after another one has answered; how many endpoints
+# are checked at once.
 _GRACE_SECONDS = 5.0
 _MOST_AT_ONCE = 16
-# What one of several is left out for, and what may be waited for.
+# Errors for which an endpoint is quarantined, and errors that may go away.
 _SETTINGS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
 _MAY_COME = set(ErrorKind) - _SETTINGS - {ErrorKind.QUARANTINED}
 
@@ -23,16 +23,16 @@ _MAY_COME = set(ErrorKind) - _SETTINGS - {ErrorKind.QUARANTINED}
 def check_endpoints(
     endpoints: EndpointPool, reader: EventReader, grace_seconds: float = _GRACE_SECONDS
 ) -> None:
-    """Ask every endpoint for its chain, and for the code of the contracts until one has it.
+    """Check the chain of every endpoint, and the code of the contracts on one of them.
 
-    All are asked at the same time. Where one has answered, the others are waited for
-    `grace_seconds` more: a slow one counts as failed, and is asked again later. One of several
-    that is on another chain, or refuses us, is quarantined.
+    All endpoints are checked concurrently. Once one has answered, the others have `grace_seconds`
+    more: a slow one counts as failed, and is checked again later. One of several that is on another
+    chain, or rejects our requests, is quarantined.
 
     Raises:
-        TransientError: none answers as an endpoint does, or too few say the following.
-        InputError: all are on another chain.
-        NotTheContractError: all say of an address that it holds no contract, or another one
+        TransientError: no endpoint gives a valid answer, or too few report one of the following.
+        InputError: all endpoints are on another chain.
+        WrongContractError: all endpoints show that an address holds no contract, or another one
             than the profile reads.
     """
     failures = _prove_all(endpoints, grace_seconds)
@@ -42,13 +42,13 @@ def check_endpoints(
         if refusal.kind in _SETTINGS:
             endpoints.quarantine(one, refusal.words)
         else:
-            # Others do the work until it says that it is back.
+            # Other endpoints are used until this one recovers.
             endpoints.record_failure(one, refusal)
     _check_contracts(endpoints, reader)
 
 
 def _prove_all(endpoints: EndpointPool, grace_seconds: float) -> dict[Endpoint, RpcError]:
-    """Return which endpoints are not proven to be of our chain, and why."""
+    """Return the endpoints that could not be proven to be on our chain, and the errors."""
     slots = BoundedSemaphore(_MOST_AT_ONCE)
 
     def prove(endpoint: Endpoint) -> None:
@@ -101,7 +101,7 @@ def _check_contracts(endpoints: EndpointPool, reader: EventReader) -> None:
     try:
         endpoints.use(look)
     except RpcError:
-        # One that stands still, or has lost the chain, says so too.
+        # An endpoint that is stalled, or lost its data, reports a missing contract too.
         if len(complaints) == len(endpoints):
             raise complaints[0] from None
         raise

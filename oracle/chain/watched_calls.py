@@ -1,8 +1,8 @@
-"""Reads calls: those that some logs are only understood with, and those to watched functions.
+"""Reads calls: those needed to decode certain logs, and those to watched functions.
 
-The latter come out of whole blocks, each with its receipt. Only transactions that an account
-sent straight to a contract are seen: a call that another contract makes is in no block, and a
-creation calls nobody (decision 0075).
+Calls to watched functions come from whole blocks, each with its receipt. Only transactions that
+an account sent directly to a contract are seen: a call that another contract makes is not in the
+block, and a contract creation calls no contract (decision 0075).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +18,11 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionResponse, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# `0x` and the first four bytes of an input.
+# Length of a selector: `0x` and the first four bytes of an input.
 SELECTOR_DIGITS = 10
 _METHOD = "eth_getBlockReceipts"
 
-# Functions whose calls we read, by contract: `0x` and 8 hex digits each.
+# Selectors of the watched functions, by contract: `0x` and 8 hex digits each.
 Selectors = Mapping[Address, frozenset[str]]
 
 
@@ -31,7 +31,7 @@ class SentTransactionResponse(
     gc=False,
     rename={"sender": "from", "block_hash": "blockHash", "at": "transactionIndex"},
 ):
-    """What we keep of a transaction of a whole block; `to` is None for a creation."""
+    """The fields read of a transaction in a whole block; `to` is None for a creation."""
 
     hash: Hex32
     sender: Hex20
@@ -43,7 +43,7 @@ class SentTransactionResponse(
 
 
 class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
-    """What we keep of a receipt: `status` is 1 where the transaction succeeded."""
+    """The fields read of a receipt: `status` is 1 if the transaction succeeded."""
 
     transaction_hash: Hex32
     block_hash: Hex32
@@ -51,7 +51,7 @@ class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
 
 
 def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
-    """Tell whether a transaction to this contract with this input is one to keep."""
+    """Return whether a transaction to this contract with this input is a watched call."""
     functions = selectors.get(Address(to))
     return functions is not None and sent[:SELECTOR_DIGITS] in functions
 
@@ -59,10 +59,10 @@ def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
 def calls_in(
     endpoint: str, block: BlockRef, sent: Sequence[SentTransactionResponse], selectors: Selectors
 ) -> list[Call]:
-    """Return the watched calls among a block's transactions; if they succeeded is not known yet.
+    """Return the watched calls of a block's transactions, with `succeeded` not yet set.
 
     Raises:
-        RpcError: a transaction does not stand where its block has it.
+        RpcError: a transaction gives another block or index than that where it was found.
     """
     calls = []
     for index, answer in enumerate(sent):
@@ -83,7 +83,7 @@ def calls_in(
             Address(to),
             number(endpoint, answer.value),
             answer.input.lower(),
-            # Until its receipt says more.
+            # Set when the receipt is read.
             succeeded=False,
         )
         calls.append(call)
@@ -91,7 +91,7 @@ def calls_in(
 
 
 def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
-    """Ask for the receipt of every call: a reverted one looks like any other until then.
+    """Fetch the receipt of every call and set whether it succeeded; transactions do not show it.
 
     Raises:
         RpcError: a receipt is missing, or of another block.
@@ -110,7 +110,7 @@ def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
 
 
 def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptStatusResponse]:
-    """Return receipts by transaction: by the block where that is served, else one by one."""
+    """Return receipts by transaction, fetched by block if the endpoint supports it, else singly."""
     try:
         if _supports_block_traces(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
@@ -121,7 +121,7 @@ def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptSta
                 entry.transaction_hash.lower(): entry for each in found for entry in each or ()
             }
     except RpcError as error:
-        # Of a block that holds more than one answer may.
+        # The receipts of a full block may be larger than one response may be.
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
@@ -130,7 +130,10 @@ def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptSta
 
 
 def _supports_block_traces(endpoint: Endpoint, block: int) -> bool:
-    """Find out by one question alone: in a batch, a refusal would look like one of its size."""
+    """Return whether the endpoint serves block receipts, found out by a single request.
+
+    In a batch, an unsupported method would look like a batch that is too large.
+    """
     if not endpoint.gives_block_receipts and endpoint.has(_METHOD):
         try:
             endpoint.client.call(_METHOD, [hex(block)], list[ReceiptStatusResponse])
@@ -142,16 +145,16 @@ def _supports_block_traces(endpoint: Endpoint, block: int) -> bool:
     return endpoint.gives_block_receipts
 
 
-# Sees a call beside the transaction as it was given: see verifying/senders.py.
+# Checks a call against the transaction as the endpoint gave it: see SenderCheck.
 Sent = dict[str, object]
 See = Callable[[Call, Sent], None]
 
 
 def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, see: See) -> list[Call]:
-    """Fetch the transactions of these logs; that they succeeded, the logs prove.
+    """Fetch the transactions of these logs; the logs prove that they succeeded.
 
     Raises:
-        RpcError: one is missing, or is not the one that made its log, or `see` says so.
+        RpcError: a transaction is missing or did not make its log, or `check_call` fails.
     """
     by_hash = {log.tx_hash: log for log in logs}
     params = [[tx_hash] for tx_hash in by_hash]
@@ -163,7 +166,7 @@ def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, see: 
         calls.append(call)
     dead = reader.read(logs, calls).dead
     if dead:
-        # An input that is not the call's: another endpoint may know the right one.
+        # The input is not that of the call: another endpoint may have the right one.
         words = f"cannot read {dead[0].name} of block {dead[0].block}: {dead[0].error}"
         raise RpcError(endpoint.name, ErrorKind.INVALID, words)
     return calls

@@ -1,4 +1,4 @@
-"""Asks endpoints which block is at a height: no endpoint is believed alone.
+"""Queries endpoints for the block at a height: no endpoint is trusted alone.
 
 See docs/explanation/reorgs.md#witnesses.
 """
@@ -12,21 +12,21 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.responses import FullHeaderResponse, block_ref
 from oracle.rpc.rpc_errors import RpcError
 
-# A second opinion of history must come so soon, or that endpoint is left alone for a while: who
-# hangs would cost as much with every window.
+# Timeout of a second witness, and how long an endpoint is skipped after it: an endpoint that
+# hangs would otherwise delay every window.
 _WITHIN_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0
-# An endpoint that took longer is slow: its block counts, and it is left alone for so many times as
-# long. At most so many seconds: it is asked again before `/readyz` fails for the want of it.
+# An endpoint that took longer is slow: its block counts, and it is skipped for a multiple of the
+# time it took. The maximum makes sure that it is queried again before `/readyz` fails.
 _SLOW_SECONDS = 2.0
 _SLOW_FACTOR = 30.0
 _LONGEST_BACKOFF_SECONDS = 240.0
 
 
 class Witness(NamedTuple):
-    """What one endpoint says of a height: its block there, None where it has none, and its head.
+    """One endpoint's block at a height, or None if it has none there, and its head.
 
-    One whose head is below the height is no witness of what is at it
+    An endpoint whose head is below the height is not a witness of it
     (docs/explanation/reorgs.md#witnesses).
     """
 
@@ -36,20 +36,20 @@ class Witness(NamedTuple):
 
 
 class Witnesses:
-    """Used by one thread at a time; `clock` counts seconds."""
+    """Fetches witnesses from the endpoints, for one thread at a time; `clock` counts seconds."""
 
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
         self._clock = clock
-        # Until when an endpoint that was silent or slow is not asked again, by its name.
+        # Until when an endpoint that was silent or slow is not queried again, by its name.
         self._backoff: dict[str, float] = {}
-        # Until when a routine comparison passes it by: longer, so that a confirmation is first.
+        # Until when routine comparisons skip it: longer, so that confirmations retry it first.
         self._spared: dict[str, float] = {}
-        # Whether slow endpoints are asked each time: nothing else waits meanwhile.
+        # Whether slow endpoints are queried each time, because nothing else waits meanwhile.
         self.is_patient = False
 
     def all(self, number: int, than: str | None, *, spares_slow: bool = False) -> list[Witness]:
-        """See `Source.witness`."""
+        """Return the witnesses of a height; see `ChainReader.fetch_witnesses`."""
         witnesses = []
         skipped = {than, *self._endpoints.quarantined()}
         if spares_slow and len(self._endpoints) > 1:
@@ -70,7 +70,7 @@ class Witnesses:
         return witnesses
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
-        """See `Source.second`."""
+        """Return a second witness of a height; see `ChainReader.fetch_second_witness`."""
         now = self._clock()
         for endpoint in self._endpoints.other_witnesses(than):
             if now < self._backoff.get(endpoint.name, now):
@@ -90,18 +90,18 @@ class Witnesses:
         return None
 
     def _leave_alone(self, endpoint: Endpoint, seconds: float) -> None:
-        """Ask the endpoint for no second opinion for so long."""
+        """Skip the endpoint for this long when a second witness is needed."""
         self._backoff[endpoint.name] = self._clock() + seconds
         self._spared[endpoint.name] = self._clock() + 2 * seconds
 
     def _spare_slow(self, endpoint: Endpoint, took: float) -> None:
-        """Have routine comparisons pass by an endpoint that took too long."""
+        """Exclude an endpoint that took too long from routine comparisons."""
         if took > _SLOW_SECONDS:
             until = self._clock() + _backoff_seconds(took)
             self._spared[endpoint.name] = max(until, self._spared.get(endpoint.name, until))
 
     def _is_spared(self, endpoint: Endpoint) -> bool:
-        """Tell whether the endpoint was slow of late, here or at the work of the pool."""
+        """Return whether the endpoint was slow recently, here or in the work of the pool."""
         until = max(endpoint.status.slow_until, self._spared.get(endpoint.name, 0.0))
         return self._clock() < until
 
@@ -118,5 +118,5 @@ class Witnesses:
 
 
 def _backoff_seconds(took: float) -> float:
-    """Return for how long to leave an endpoint alone that took so many seconds."""
+    """Return how long to skip an endpoint that took this many seconds."""
     return min(_SLOW_FACTOR * took, _LONGEST_BACKOFF_SECONDS)

@@ -1,1 +1,1 @@
-"""From the bytes of logs and calls to domain values, without `eth_abi`."""
+"""Decoding of log and call bytes into domain values, without `eth_abi`."""

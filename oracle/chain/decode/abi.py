@@ -1,4 +1,4 @@
-"""What a compiled contract can say and be told: its ABI, as the compiler writes it in JSON."""
+"""The ABI of a compiled contract, in the JSON that the compiler writes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ _SELECTOR_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One input of an event or function; `kind` is the canonical Solidity type.
+    """One input of an event or function; `abi_type` is the canonical Solidity type.
 
-    `parts` names the members of a struct, or of the structs of an array.
+    `components` are the members of a struct, or of the structs in an array.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class AbiSignature:
-    """An event or a function: its name and inputs."""
+    """The signature of an event or function: its name and inputs."""
 
     name: str
     inputs: tuple[Parameter, ...]
@@ -52,17 +52,17 @@ class AbiSignature:
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """The events and functions of one contract, by name; ours have no overloads."""
+    """The events and functions of one contract, by name; our contracts have no overloads."""
 
     contract: str
     events: dict[str, AbiSignature]
     functions: dict[str, AbiSignature]
 
     def event(self, name: str) -> AbiSignature:
-        """Return the event.
+        """Return the event of this name.
 
         Raises:
-            FatalError: the shipped artifact does not know it.
+            FatalError: the shipped artifact does not contain the event.
         """
         if name not in self.events:
             raise FatalError(f"abi/{self.contract}.json has no event {name}: install again")
@@ -74,21 +74,21 @@ def load(contract: str) -> Abi:
     """Return the ABI of a shipped contract.
 
     Raises:
-        FatalError: the installation does not hold it.
+        FatalError: the installation does not contain the artifact.
     """
     written = msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())
     return parse(contract, written["abi"])
 
 
 def parse(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
-    """Read the entries of a JSON ABI."""
+    """Parse the entries of a JSON ABI."""
     events = {signature.name: signature for signature in listed(entries, "event")}
     functions = {signature.name: signature for signature in listed(entries, "function")}
     return Abi(contract, events, functions)
 
 
 def listed(entries: Sequence[dict[str, Any]], what: str) -> list[AbiSignature]:
-    """Return every `event` or `function` of a JSON ABI, overloads too."""
+    """Return every `event` or `function` of a JSON ABI, including overloads."""
     return [_signature(entry) for entry in entries if entry["type"] == what]
 
 
@@ -100,6 +100,6 @@ def _parameter(given: dict[str, Any]) -> Parameter:
     parts = tuple(_parameter(part) for part in given.get("components", ()))
     kind: str = given["type"]
     if kind.startswith("tuple"):
-        # Spelled by its parts, as signatures do; every other type is spelled already.
+        # Signatures spell a tuple by its components; all other types are canonical already.
         kind = f"({','.join(part.kind for part in parts)}){kind.removeprefix('tuple')}"
     return Parameter(given.get("name", ""), kind, bool(given.get("indexed")), parts)

@@ -1,7 +1,7 @@
-"""Reads the variable part of ABI data: strings, bytes and arrays behind the fixed words.
+"""Reads the dynamic part of ABI data: strings, bytes and arrays behind the static words.
 
-Strict: what follows must be laid out as Solidity's `abi.encode` does, without gaps and with
-zero padding, so that there is one reading of it and nothing is hidden between the fields.
+Decoding is strict: the tails must be laid out as Solidity's `abi.encode` does, without gaps and
+with zero padding, so that the data has only one interpretation and no hidden bytes.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ WORD = 32
 
 
 class MalformedError(ValueError):
-    """The bytes are not what the ABI says; the sentence tells what is wrong."""
+    """The bytes do not match the ABI; the message gives the reason."""
 
 
 # (bytes, position of the value) -> (value, position after it)
@@ -18,14 +18,14 @@ Tail = Callable[[bytes, int], tuple[object, int]]
 
 
 def word_at(raw: bytes, at: int) -> int:
-    """Return the unsigned word at a byte position."""
+    """Return the unsigned 32-byte word at a byte offset."""
     if len(raw) < at + WORD:
         raise MalformedError("too short")
     return int.from_bytes(raw[at : at + WORD], "big")
 
 
 def bytes_at(raw: bytes, at: int) -> tuple[bytes, int]:
-    """Return the bytes whose length stands at `at`."""
+    """Return the bytes whose length is at `offset`, and the offset after them."""
     start = at + WORD
     stop = start + word_at(raw, at)
     end = stop + (start - stop) % WORD
@@ -37,27 +37,27 @@ def bytes_at(raw: bytes, at: int) -> tuple[bytes, int]:
 
 
 def hex_at(raw: bytes, at: int) -> tuple[str, int]:
-    """Return bytes of any length as `0x` hex."""
+    """Return bytes of any length as `0x` hex, and the offset after them."""
     value, end = bytes_at(raw, at)
     return "0x" + value.hex(), end
 
 
 def text_at(raw: bytes, at: int) -> tuple[str, int]:
-    """Return a string; see `text_of`."""
+    """Return a string, see `decode_string`, and the offset after it."""
     value, end = bytes_at(raw, at)
     return text_of(value), end
 
 
-# Marks a string that is no text; nobody's own text may begin like that.
+# Prefix of strings that are not valid text; valid text with this prefix is escaped too.
 _MARK = "\ufffd0x"
 
 
 def text_of(value: bytes) -> str:
-    """Return a contract's string as text that any database takes, each as no other one.
+    """Return a contract's string as text that every database accepts, without collisions.
 
-    Anybody may write any bytes into a Solidity string. What is no UTF-8, or holds NUL, which
-    PostgreSQL refuses, becomes U+FFFD, `0x` and its bytes in hex: nobody can stop the daemon by
-    the name of a model, nothing is lost, and no two of them look the same.
+    Anyone may write any bytes into a Solidity string. A value that is not UTF-8, or contains NUL,
+    which PostgreSQL rejects, becomes U+FFFD, `0x` and its bytes in hex. A model name cannot stop
+    the daemon that way, no information is lost, and different values stay different.
     """
     try:
         text = value.decode("utf-8")
@@ -67,7 +67,7 @@ def text_of(value: bytes) -> str:
 
 
 def hashes_at(raw: bytes, at: int) -> tuple[object, int]:
-    """Return an array of 32-byte words as `0x` hex; what `words_of` does, much faster."""
+    """Return an array of 32-byte words as `0x` hex; a fast special case of the array reader."""
     start = at + WORD
     end = start + WORD * word_at(raw, at)
     if end > len(raw):
@@ -77,7 +77,7 @@ def hashes_at(raw: bytes, at: int) -> tuple[object, int]:
 
 
 def words_of(word: Callable[[bytes], object]) -> Tail:
-    """Return the reader of an array of one-word elements."""
+    """Return a reader of arrays whose elements are one word each."""
 
     def array_at(raw: bytes, at: int) -> tuple[object, int]:
         start = at + WORD
@@ -90,7 +90,7 @@ def words_of(word: Callable[[bytes], object]) -> Tail:
 
 
 def array_of(element: Tail) -> Tail:
-    """Return the reader of an array whose elements have no fixed size."""
+    """Return a reader of arrays whose elements have a dynamic size."""
 
     def array_at(raw: bytes, at: int) -> tuple[object, int]:
         heads = at + WORD

@@ -1,4 +1,4 @@
-"""Reads the fixed words of ABI data: one 32-byte word, one value, one spelling.
+"""Reads the static words of ABI data: one value per 32-byte word, with a single valid encoding.
 
 Unused bits must be zero (or repeat the sign), as every compiler since Solidity 0.4 leaves them.
 """
@@ -15,7 +15,7 @@ Word = Callable[[bytes], object]
 
 
 class Layout(NamedTuple):
-    """Where a one-word type keeps its value: `bits` wide, at the low or the high end."""
+    """The position of a value in its word: `bits` wide, at the low or the high end."""
 
     family: str
     bits: int
@@ -31,7 +31,7 @@ class Layout(NamedTuple):
 
 
 def layout(kind: str) -> Layout | None:
-    """Return the layout of a one-word type; None where the type takes more or less than one."""
+    """Return the layout of a one-word type; None if the type takes more or less than one word."""
     if kind == "address":
         return Layout("address", 160)
     if kind == "bool":
@@ -44,7 +44,7 @@ def layout(kind: str) -> Layout | None:
 
 
 def word_reader(kind: str) -> Word:
-    """Return the reader of one word; it raises MalformedError where unused bits are set.
+    """Return the reader of one word; it raises MalformedError if unused bits are set.
 
     Raises:
         ValueError: the type is not one word.

@@ -1,7 +1,7 @@
-"""Reads what a call was given, as the EVM does: wherever its offsets point.
+"""Decodes call arguments like the EVM does: at the offsets given in the input.
 
-Whoever calls a contract may lay out the input as he likes, and the contract takes it; so the
-decoders of logs, which know one layout only, would lose his call. Words are as strict here.
+A caller may lay out the input in any way, and the contract accepts it, so the log decoders, which
+accept only one layout, would lose valid calls. Single words are checked as strictly as in logs.
 See docs/explanation/ingest.md#decoding.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from oracle.chain.decode.abi_tails import WORD, MalformedError, text_of
 from oracle.chain.decode.abi_words import layout, word_reader
 
-# Offsets may point at one place again and again: a small input must not become a large value.
+# Many offsets may point at the same data: a small input must not decode to a large value.
 MOST_BYTES = 4 * 1024 * 1024
 
 # The bytes after the selector -> the values, in order.
@@ -22,7 +22,7 @@ Arguments = Callable[[bytes], tuple[Any, ...]]
 
 @dataclass(slots=True)
 class _Input:
-    """The bytes that are read, and how many more may be taken of them."""
+    """The call data, and the number of bytes that may still be read from it."""
 
     raw: bytes
     left: int
@@ -41,9 +41,10 @@ class _Input:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A type: how many bytes it takes where it stands, and how it is read from there.
+    """The reader of one ABI type, and the size of its head.
 
-    `read(given, at)`: `at` is the value itself, where an offset led to it if `is_far`.
+    `read(source, offset)`: `offset` is that of the value itself, after following the offset word of
+    a dynamic type.
     """
 
     size: int
@@ -52,13 +53,13 @@ class _Kind:
 
 
 def arguments_reader(kinds: Sequence[str]) -> Arguments:
-    """Return the reader of arguments of these canonical types.
+    """Return the decoder of arguments of these canonical types.
 
-    Values are as `decoder_of` gives them (decode.py); structs are tuples. It raises ValueError
-    for bytes that are no such arguments.
+    Values have the same types as those of `build_log_decoder`; structs are tuples. The decoder
+    raises ValueError for bytes that are not such arguments.
 
     Raises:
-        ValueError: one is no type.
+        ValueError: one of the types is unknown.
     """
     whole = _struct([_kind_of(kind) for kind in kinds])
 
@@ -70,7 +71,7 @@ def arguments_reader(kinds: Sequence[str]) -> Arguments:
 
 
 def parts_of(kind: str) -> list[str] | None:
-    """Return the types of a struct's members; None for what is no struct."""
+    """Return the types of a tuple's components, or None if the type is not a tuple."""
     if not (kind.startswith("(") and kind.endswith(")")):
         return None
     parts, depth, start = [], 0, 1
@@ -83,7 +84,7 @@ def parts_of(kind: str) -> list[str] | None:
 
 
 def array_of(kind: str) -> tuple[str, int | None] | None:
-    """Return an array's element type and its fixed length, if any; None for what is no array."""
+    """Return an array's element type and fixed length, if any; None if it is not an array."""
     found = re.fullmatch(r"(.+)\[(\d*)\]", kind)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Decoding plans for the logs of an event and the calls of a function, and ABI data words.
+"""Decoding plans for the logs of an event, the calls of a function, and ABI data words.
 
 Decoding checks the number of topics, the length of the data and every unused bit.
 """
@@ -28,36 +28,39 @@ from oracle.domain.logs import Call, Log
 
 DataReader: TypeAlias = Callable[[bytes], Parts]
 
-# What fits a machine word is a number as soon as it is unpacked.
+# `struct` unpacks values of up to a machine word directly as numbers.
 _MACHINE_BITS = 64
-# A value that lies behind the fixed part has its offset there.
+# A dynamic value has its offset in the static part.
 _OFFSET = Layout("uint", _MACHINE_BITS)
 _LONG = 4096
 _PREFIX = 2
 
-# Looked up once, not at every log.
+# Bound once, to avoid an attribute lookup for every log.
 _number = int.from_bytes
 
 
 def is_plain(kind: str) -> bool:
-    """Tell whether the one layout that compilers use can be checked; not for structs and rows."""
+    """Return whether the compiler's layout of a type can be checked strictly.
+
+    Structs and nested arrays are not supported.
+    """
     element = kind.removesuffix("[]")
     return element in _TAILS or (layout(element) is not None and not element.endswith("]"))
 
 
 @dataclass(slots=True)
 class DataWords:
-    """The words that all logs of an event have, and what follows them.
+    """The static words of an event's data, and the readers of the tails behind them.
 
-    `place` is where the next word stands among the parts. Each word has one code of `struct`:
-    that of its value, where it is wanted, and that of its offset, where it is one.
+    `next_index` is the index of the next value among the parts. Each word has one `struct` format
+    code in `value_format` (a value that is read, or padding) and one in `offset_format`.
     """
 
     place: int
     codes: str = ">"
     offsets: str = ">"
     size: int = 0
-    # Bits that must be zero, first word highest.
+    # Mask of the bits that must be zero; the first word is the highest.
     unused: int = 0
     tails: list[Tail] = field(default_factory=list)
     inputs: dict[str, TypedValue] = field(default_factory=dict)
@@ -66,7 +69,7 @@ class DataWords:
     def of(
         cls, parameters: Sequence[Parameter], wanted: Collection[str], place: int
     ) -> "DataWords":
-        """Return the part of these inputs; its values stand from `place` on."""
+        """Return the layout of these inputs; the index of their first value is `first_index`."""
         made = cls(place)
         for parameter in parameters:
             made.add(parameter, is_wanted=parameter.name in wanted)
@@ -75,7 +78,7 @@ class DataWords:
         return made
 
     def add(self, parameter: Parameter, *, is_wanted: bool) -> None:
-        """Add a word, or an offset and what it points at."""
+        """Add a static word, or the offset word and tail of a dynamic value."""
         shape, is_far = layout(parameter.kind), False
         if shape is None:
             self.tails.append(_tail_reader(parameter.kind))
@@ -92,11 +95,11 @@ class DataWords:
 
     @property
     def digits(self) -> int | None:
-        """How long the data is, in characters; None where that varies."""
+        """Length of the data in characters; None if it varies."""
         return None if self.tails else _PREFIX + 2 * self.size
 
     def reader(self) -> DataReader | None:
-        """Return what reads the data; None where nothing of it is wanted or to be checked."""
+        """Return the reader of the data, or None if nothing has to be read or checked."""
         if self.tails:
             return self._with_tails()
         if not self.unused and not self.inputs:
@@ -127,7 +130,7 @@ class DataWords:
 
 
 def _word(kind: str, shape: Layout, place: int) -> tuple[str, TypedValue]:
-    """Return the code that unpacks a word, and what reads its value at its place."""
+    """Return the `struct` code of a word, and the typed value at its index."""
     size = shape.bits // 8
     if shape.family in {"address", "bytes"}:
         code = f"{WORD - size}x{size}s" if shape.family == "address" else f"{size}s{WORD - size}x"
@@ -143,7 +146,7 @@ def _word(kind: str, shape: Layout, place: int) -> tuple[str, TypedValue]:
 def _variable_reader(
     size: int, readers: Sequence[Tail]
 ) -> Callable[[bytes, tuple[int, ...]], Parts]:
-    """Return the reader of all that follows a fixed part of `size` bytes, by its offsets."""
+    """Return the reader of all tails behind `static_size` bytes, by their offsets."""
 
     def read(raw: bytes, offsets: tuple[int, ...]) -> Parts:
         values, end = [], 0
@@ -158,8 +161,8 @@ def _variable_reader(
 
     if hashes_at in readers:
         return read
-    # The same few texts (models, GPU names) come again and again; hashes do not. Long ones are
-    # read anew: nobody shall fill our memory.
+    # The same few texts (models, GPU names) occur again and again, hashes do not. Long texts are
+    # not cached, to bound the memory.
     remembered = lru_cache(maxsize=1024)(read)
     return lambda raw, offsets: (remembered if len(raw) < _LONG else read)(raw, offsets)
 
@@ -185,11 +188,11 @@ _SELECTOR_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class DecoderPlan:
-    """How the logs of one event are taken apart, and what reads each input of it.
+    """How the logs of one event are split into parts, and the value of each input.
 
-    `take` raises ValueError for a log that is not of that event. An input's kind is "" where only
-    a hash of its value is there. `digits`: how long the data is, in characters; None where that
-    varies.
+    `split_log` raises ValueError for a log that is not of that event. The ABI type of an input is
+    "" if the log contains only a hash of its value. `data_length` is the length of the data in
+    characters; None if it varies.
     """
 
     take: LogTaker
@@ -198,10 +201,10 @@ class DecoderPlan:
 
 
 def plan_of(event: AbiSignature, wanted: Collection[str]) -> DecoderPlan:
-    """Return the plan for logs of an event; it reads the inputs of these names.
+    """Return the plan for the logs of an event, which reads the inputs of these names.
 
     Raises:
-        ValueError: the event has an input of a type that we do not read.
+        ValueError: the event has an input of an unsupported type.
     """
     indexed = [parameter for parameter in event.inputs if parameter.indexed]
     plain = [parameter for parameter in event.inputs if not parameter.indexed]
@@ -218,12 +221,12 @@ def plan_of(event: AbiSignature, wanted: Collection[str]) -> DecoderPlan:
 
 
 def call_inputs(function: AbiSignature) -> tuple[CallTaker, Mapping[str, TypedValue]]:
-    """Return what takes a call of a function apart, and what reads each input of it.
+    """Return the splitter of a function's calls, and the value of each input.
 
-    Behind the inputs stand sender, value and block.
+    The parts after the inputs are sender, value and block.
 
     Raises:
-        ValueError: the function has an input of a type that we do not read.
+        ValueError: the function has an input of an unsupported type.
     """
     arguments = arguments_reader([parameter.kind for parameter in function.inputs])
 
@@ -237,7 +240,7 @@ def call_inputs(function: AbiSignature) -> tuple[CallTaker, Mapping[str, TypedVa
 def _taker(
     count: int, addresses: Sequence[int], digits: int | None, read: DataReader | None
 ) -> LogTaker:
-    """Return what takes apart logs of `count` topics; without `read` nothing of the data."""
+    """Return the splitter of logs with `topic_count` topics; data is optional."""
 
     def take(log: Log) -> Parts:
         topics, data = log.topics, log.data
@@ -256,7 +259,7 @@ def _taker(
 
 
 def _topic(place: int, parameter: Parameter) -> TypedValue:
-    """Return the reader of an indexed input."""
+    """Return the value of an indexed input."""
     shape = layout(parameter.kind)
     if shape is None:
         return TypedValue.at(place, "")

@@ -1,8 +1,8 @@
-"""How a contract's values fit our fields: what reads them, bent to the field.
+"""Fits contract values to the fields of domain events, and caps them where needed.
 
-Descriptions (memory, versions, sizes) are bounded to what their field holds: anybody may write
-any number there, and his task or node counts all the same. Names and places are never bent.
-See docs/reference/events-and-jsonl.md#types.
+Descriptive values (memory, versions, sizes) are capped at the maximum of their field: anyone may
+submit any number there, and the task or node counts all the same. Names and round positions are
+never changed. See docs/reference/events-and-jsonl.md#types.
 """
 
 import re
@@ -22,12 +22,12 @@ from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 _VERSION_PARTS = 3
 _LAST_PLACE = 2
 
-# A number as the hash that it is written as.
+# Format a number as a 32-byte hash.
 _AS_HASH: Callable[[int], str] = "0x%064x".__mod__
 
 
 def fitted(field: str, given: TypedValue) -> Getter:
-    """Return what reads the field's value; it raises MalformedError for what cannot be read.
+    """Return the getter of the field's value; it raises MalformedError for an invalid value.
 
     Raises:
         ValueError: no value of this type fits the field.
@@ -40,7 +40,7 @@ def fitted(field: str, given: TypedValue) -> Getter:
 
 
 def zero_of(kind: str) -> str | int | None:
-    """Return what the type's zero reads as; None where it has none."""
+    """Return the decoded zero value of a type, or None if the type has none."""
     if kind == "address":
         return ZERO_ADDRESS
     if kind == "bytes32":
@@ -49,12 +49,12 @@ def zero_of(kind: str) -> str | int | None:
 
 
 def is_unsigned(kind: str) -> bool:
-    """Tell whether a type is an unsigned number."""
+    """Return whether a type is an unsigned integer."""
     return _bits(kind) is not None
 
 
 def _bits(kind: str) -> int | None:
-    """Return the bits of an unsigned number; None for any other type."""
+    """Return the bits of an unsigned integer type; None for any other type."""
     shape = layout(kind)
     return shape.bits if shape is not None and shape.family == "uint" else None
 
@@ -86,7 +86,7 @@ def _bounded(most: int) -> Callable[[TypedValue], Getter | None]:
 
 
 def _size(given: TypedValue) -> Getter | None:
-    """A size is at least 1: a zero says nothing."""
+    """Return the getter of a size; a zero means that the size is absent."""
     bits = _bits(given.kind)
     if bits is None or 2**bits - 1 <= INT63_MAX:
         return given.then(lambda size: size or None) if bits else None
@@ -145,7 +145,7 @@ def _nothing(_given: TypedValue) -> None:
 
 
 class _Fitting(NamedTuple):
-    """How an argument of a contract becomes a kind of field, and which types of it can."""
+    """How a contract argument is fitted to one kind of field, and the types it accepts."""
 
     fit: Callable[[TypedValue], Getter | None]
     expected: str
@@ -165,12 +165,12 @@ _FITTING: Mapping[FieldKind, _Fitting] = {
     kinds.PLACE: _Fitting(_place, _NUMBER),
     kinds.VERSION: _Fitting(_version, "three unsigned numbers"),
 }
-# A flag of ours, or a word of an enumeration, which `enum_mapping` reads.
+# A boolean field, or an enumeration, which needs an enum of the profile.
 _NO_FITTING = _Fitting(_nothing, "a constant, or an argument by an enum")
 
 
 def is_literal_in_bounds(kind: str, literal: object) -> bool:
-    """Tell whether a value of this type can be equal to a literal of a profile."""
+    """Return whether a value of this type can be equal to a literal of a profile."""
     if isinstance(literal, bool):
         return kind == "bool"
     if isinstance(literal, int):

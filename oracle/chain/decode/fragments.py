@@ -1,7 +1,7 @@
-"""Reads signatures as people write them: `event TaskStarted(bytes32 indexed task, address node)`.
+"""Parses human-readable signatures: `event TaskStarted(bytes32 indexed task, address node)`.
 
-What Solidity says between a type and a name (`calldata`, `payable` …) may stand there, and what
-follows the inputs of a function is passed over.
+Solidity keywords between a type and a name (`calldata`, `payable` …) are allowed and ignored, as
+is everything after the inputs of a function.
 """
 
 import re
@@ -19,10 +19,10 @@ _BYTES = {None, *range(1, 33)}
 
 
 def fragment(text: str) -> tuple[str, AbiSignature]:
-    """Return `event` or `function`, and the signature.
+    """Return the keyword, `event` or `function`, and the signature.
 
     Raises:
-        ValueError: it is no such signature; the sentence says what is wrong.
+        ValueError: the text is not a signature; the message gives the reason.
     """
     head = _HEAD.match(text)
     if head is None:
@@ -36,7 +36,7 @@ def fragment(text: str) -> tuple[str, AbiSignature]:
 
 
 class _Tokens:
-    """The words and brackets of a signature, from a place in it on."""
+    """The tokens of a signature, starting at a position of the text."""
 
     def __init__(self, text: str, start: int) -> None:
         self._all = self._split(text, start)
@@ -51,13 +51,13 @@ class _Tokens:
         yield ""
 
     def step(self) -> str:
-        """Return the token at hand, and go on to the next one."""
+        """Return the current token and advance to the next one."""
         taken, self.next = self.next, next(self._all, "")
         return taken
 
 
 def _parameters(tokens: _Tokens) -> tuple[Parameter, ...]:
-    """Read up to the closing bracket, whose opening one has been read."""
+    """Parse parameters up to the closing bracket; the opening one has been read."""
     found: list[Parameter] = []
     while tokens.next != ")":
         if found and tokens.step() != ",":

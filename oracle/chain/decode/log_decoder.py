@@ -1,7 +1,8 @@
-"""Makes one decoder for each event out of its ABI: closures over what is known beforehand.
+"""Builds one decoder for each event from its ABI, as closures over precomputed layouts.
 
-A decoder checks the number of topics, the length and every unused bit, and then takes what stands
-at its place; it is hundreds of times as fast as web3's `process_log` and checked against it.
+A decoder checks the number of topics, the length and every unused bit, and then reads values at
+fixed positions. Decoding is hundreds of times as fast as web3's `process_log`, and tested
+against it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +13,19 @@ from oracle.chain.decode.decoder_plan import plan_of
 from oracle.chain.decode.record_filler import reader_of
 from oracle.domain.logs import Log
 
-# A log -> the values asked for, in the order asked.
+# A log -> the requested values, in the requested order.
 Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
 def decoder_of(event: AbiSignature, wanted: Sequence[str] | None = None) -> Decoder:
-    """Return the decoder of an event; it raises ValueError for a log that is not of it.
+    """Return the decoder of an event; it raises ValueError for a log that is not of the event.
 
-    Values: `int`, `bool`, `str` for strings and, as `0x` hex, for addresses and bytes, tuples
-    for arrays; the topic where a value of variable size is indexed. It returns those of the
-    `wanted` inputs in that order; without `wanted` all, as declared.
+    Values are `int`, `bool`, `str` for strings and, as `0x` hex, for addresses and bytes, tuples
+    for arrays, and the topic if an indexed value has a dynamic type. The decoder returns the inputs
+    in `wanted_names` in that order, or else all inputs as declared.
 
     Raises:
-        ValueError: the event has an input of a type that we do not read.
+        ValueError: the event has an input of an unsupported type.
     """
     names = wanted if wanted is not None else [parameter.name for parameter in event.inputs]
     plan = plan_of(event, names)
@@ -38,12 +39,12 @@ def decoder_of(event: AbiSignature, wanted: Sequence[str] | None = None) -> Deco
 
 
 def log_reader(event: AbiSignature, wanted: Mapping[str, str], kind: type) -> Callable[[Log], Any]:
-    """Return what decodes a log as `decoder_of` does and makes a `kind` of it in one go.
+    """Return a reader that decodes a log and builds a `record_class` from it.
 
-    `wanted` names the input for each field of that dataclass after position and time.
+    `input_by_field` names the input for each field of that dataclass after position and time.
 
     Raises:
-        ValueError: the event has an input of a type that we do not read.
+        ValueError: the event has an input of an unsupported type.
     """
     plan = plan_of(event, wanted.values())
     values = {own: plan.inputs[name].read for own, name in wanted.items()}

@@ -1,7 +1,7 @@
-"""What a log or a call is taken apart into before its fields are read: one flat tuple.
+"""The parts of a log or call before its fields are decoded, as one flat tuple.
 
-First the topics, then the words of the data that are wanted, then what has no fixed size: each
-input stands at a place known beforehand, so that reading a field is one step.
+Topics come first, then the data words that are read, then values of dynamic size. Each input has
+a fixed index, so that reading a field is a single step.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ Getter: TypeAlias = Callable[[Parts], Any]
 
 
 class TypedValue(NamedTuple):
-    """A value of the chain: what reads it, and its canonical Solidity type.
+    """A decoded value: its getter and its canonical Solidity type.
 
-    A list put together of several values has their types, in `kinds`, and none of its own.
-    `place` where it stands among the parts as it is.
+    A list combined from several values has their types in `abi_types`, and no type of its own.
+    `index` is the index among the parts if the value is used without conversion.
     """
 
     read: Getter
@@ -28,11 +28,11 @@ class TypedValue(NamedTuple):
 
     @classmethod
     def at(cls, place: int, kind: str) -> "TypedValue":
-        """Return the value that stands at a place."""
+        """Return the value at an index of the parts."""
         return cls(itemgetter(place), kind, (), place)
 
     def then(self, fit: Callable[[Any], Any]) -> Getter:
-        """Return what reads the value and bends it."""
+        """Return a getter that reads the value and converts it."""
         read, place = self.read, self.place
         if place is None:
             return lambda parts: fit(read(parts))
@@ -40,14 +40,14 @@ class TypedValue(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """How its type is told to people."""
+        """The type as shown in error messages."""
         if self.kinds:
             return f"a list of {', '.join(self.kinds)}"
         return self.kind or "only the hash of a value"
 
 
 def in_a_row(parameters: Sequence[Parameter], first: int) -> dict[str, TypedValue]:
-    """Return inputs that stand one after the other as they are, by their names."""
+    """Return the values of inputs with consecutive indexes, by input name."""
     return {
         parameter.name: TypedValue.at(place, parameter.kind)
         for place, parameter in enumerate(parameters, first)

@@ -1,7 +1,7 @@
-"""What the oracle contract says, of any network; nodes and words come from the `push` call.
+"""Decodes events of the oracle contract, on any network, and the calldata of its `push` calls.
 
-The contract takes a push only as the direct call of an account without code, so that the input
-of its transaction is the input of the push (docs/reference/report-format.md#records).
+The contract accepts a push only as a direct call from an account without code, so the input of
+the transaction is the input of the push (docs/reference/report-format.md#records).
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ _SELECTOR_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One event of the contract and ours: `inputs` names an input for each field of `kind`."""
+    """The mapping of one contract event; `input_by_field` names an input for each event field."""
 
     event: str
     kind: type[ContractEvent]
@@ -48,13 +48,13 @@ class Meaning:
 
 
 def pushed_data(call: Call, data_hash: Hash) -> RoundData:
-    """Return whom the report that the call pushed registers, and (word index, word), ascending.
+    """Return the registrations and the words by index of the report that the call pushed.
 
-    Reads the input as the EVM does, wherever its offsets point: whoever sends a report may lay
-    out the call as he likes, the hash tells whether we found the bytes that were signed.
+    The input is decoded like the EVM does, at the given offsets, because the sender may lay out the
+    call in any way; the hash shows whether these are the signed bytes.
 
     Raises:
-        MalformedError: it is no push, or not the one with this hash of its data.
+        MalformedError: the call is not a push, or its data has another hash.
     """
     blob = _bytes_of(call.input, "push", "data")
     if "0x" + keccak(blob).hex() != data_hash:
@@ -66,25 +66,25 @@ def pushed_data(call: Call, data_hash: Hash) -> RoundData:
 
 
 def pushed_signatures(call: Call) -> bytes:
-    """Return the signatures that came with a push, 65 bytes each.
+    """Return the signatures of a push, 65 bytes each.
 
     Raises:
-        MalformedError: it is no push.
+        MalformedError: the call is not a push.
     """
     return _bytes_of(call.input, "push", "signatures")
 
 
 def proposed_signatures(calldata: str) -> bytes:
-    """Return the signatures that came with a call of `proposeKick`, 65 bytes each.
+    """Return the signatures of a `proposeKick` call, 65 bytes each.
 
     Raises:
-        MalformedError: it is none.
+        MalformedError: the call is not a `proposeKick`.
     """
     return _bytes_of(calldata, "proposeKick", "signatures")
 
 
 def _bytes_of(calldata: str, function: str, name: str) -> bytes:
-    """Return an argument of a call that is bytes."""
+    """Return a bytes argument of a call."""
     called = load(CONTRACT).functions[function]
     if not calldata.startswith(called.digest[:_SELECTOR_DIGITS]):
         raise MalformedError(f"the call is no {function}")
@@ -95,9 +95,9 @@ def _bytes_of(calldata: str, function: str, name: str) -> bytes:
 
 
 def round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
-    """Return what puts together what the log of a round said and what its call brought.
+    """Return a reader that combines the log of a round with the data of its call.
 
-    It raises ValueError where they do not belong together.
+    The reader raises ValueError if log and call do not belong together.
     """
     decode = decoder_of(event, _ROUND)
 
@@ -126,14 +126,14 @@ def round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
 
 @dataclass(frozen=True, slots=True)
 class LimitsMeaning:
-    """One event whose input is a struct; `parts` name a member for each field of `kind`."""
+    """The mapping of an event with a struct input; `member_names` has one member per field."""
 
     event: str
     kind: Callable[..., ContractEvent]
     parts: tuple[str, ...]
 
     def reader(self, event: AbiSignature) -> Callable[[Log], ContractEvent]:
-        """Return what reads its logs; ValueError: the log is no such event."""
+        """Return the reader of the event's logs; it raises ValueError for other logs."""
         decode, kind = decoder_of(event), self.kind
         names = [part.name for part in event.inputs[0].parts]
         places = [names.index(name) for name in self.parts]
@@ -148,7 +148,7 @@ class LimitsMeaning:
 
 _NODE = {"node": "node"}
 
-# Registered are nodes by accepted rounds: the event is there to be compared with them.
+# Nodes are registered by accepted rounds; NodeRegistered is only compared with them.
 ORACLE = (
     Meaning("NodeRegistered", NodeRegistered, {**_NODE, "index": "index"}),
     Meaning(
@@ -170,7 +170,7 @@ ORACLE = (
     Meaning("RoleSet", RoleSet, {"role": "role", "who": "who"}),
     Meaning("ConfigSet", ConfigSet, {"count": "count", "digest": "config"}),
 )
-# The deployed code does not hold them.
+# Events that only the constructor emits, so that the deployed code does not contain them.
 SAID_WHEN_MADE = frozenset({"NodeExpelled"})
 LIMITS = (
     LimitsMeaning("LimitsSet", LimitsSet, ("maxNewNodes", "fallShare", "bigFall")),

@@ -1,6 +1,7 @@
-"""Makes events, frozen dataclasses, quickly: millions of them are made in a backfill.
+"""Builds events, which are frozen dataclasses, quickly: a backfill builds millions of them.
 
-Their own `__init__` goes around the guard of each field; filling the slots takes half the time.
+The generated `__init__` bypasses the frozen check for each field; setting the slots directly
+takes half the time.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,21 +12,21 @@ from oracle.chain.decode.log_parts import Getter, Parts
 from oracle.domain.blocks import Position
 from oracle.domain.logs import Call, Log
 
-# A log or a call -> an event; its parts where it was taken apart already, and how many things it
-# said before this one.
+# A log or a call -> an event. Optional arguments: its parts, if it was split already, and the
+# number of events that it yielded before this one.
 RecordReader: TypeAlias = Callable[..., Any]
 
-# What no mapping fills: position and time are those of the log, and a log knows no milliseconds.
+# Fields that no mapping fills: position and time are those of the log, in whole seconds.
 PLACED = ("at", "time", "time_ms")
 
 
 def reader_of(
     kind: type, values: Mapping[str, Getter], take: Callable[[Any], Parts]
 ) -> RecordReader:
-    """Return what makes a `kind` of a log or a call that `take` takes apart.
+    """Return a function that builds a `record_class` from a log or call that `split_row` splits.
 
-    `kind` is a dataclass with slots, and does nothing after its making; `values` read its fields
-    beside position and time, by their names; those with a default may be left out.
+    `record_class` is a dataclass with slots and without `__post_init__`. `getter_by_field` has the
+    getters of its fields other than position and time; fields with a default may be left out.
 
     Raises:
         ValueError: a field is missing, or there is no such field.

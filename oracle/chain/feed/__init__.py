@@ -1,1 +1,1 @@
-"""Feeds beside the chain: asked over HTTP, checked for shape, turned into events."""
+"""Feeds beside the chain: fetched over HTTP, validated and turned into events."""

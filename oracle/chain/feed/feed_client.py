@@ -1,8 +1,8 @@
-"""Asks a feed over HTTP for its rows and its clock, in bounded space and time.
+"""Fetches the rows and the clock of a feed over HTTP, with bounded memory and time.
 
-Three GET requests a poll where nothing is new: the clock, a page with the row that is read again,
-and the empty page that is the end. What comes back is checked for its shape alone: what it says
-is judged where it is stored (docs/explanation/feed.md#polling).
+A poll without new rows takes three GET requests: the clock, a page with the row that is read
+again, and the empty page at the end. Only the format of responses is checked here; the content is
+checked where it is stored (docs/explanation/feed.md#a-poll).
 """
 
 import json
@@ -14,23 +14,23 @@ from oracle.domain.feed_rows import LARGEST_ID, MAX_NAME_CHARS, FeedRow
 from oracle.errors import TransientError
 from oracle.rpc.transport import BoundedHttp, shown
 
-# Pages of one poll; a feed that has more is read on in the next one.
+# Maximum pages of one poll; further pages are read in the next poll.
 MOST_PAGES = 20
 
 
 class FeedAnswerError(TransientError):
-    """The feed answered with something that is no page; nothing of the poll is taken in."""
+    """The feed's response is not a valid page; nothing of the poll is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedAnswer:
-    """The rows of one poll: all above id `start`, up to the newest where `is_whole`.
+    """The rows of one poll: all above `start_id`, up to the newest if `is_complete`.
 
-    `is_whole` means that an empty page was read. A page shorter than asked is no end, because a
-    server may cap its pages.
+    `is_complete` means that an empty page was read. A page with fewer rows than requested does not
+    mark the end, because a server may cap its pages.
 
-    `now` is the feed's clock in unix seconds, asked for before the rows. `newest` is its newest
-    id, asked for where there was no row at all; None: there were rows.
+    `feed_time` is the feed's clock in unix seconds, fetched before the rows. `newest_id` is the
+    feed's newest id, fetched only if the poll returned no row, else None.
     """
 
     start: int
@@ -41,27 +41,27 @@ class FeedAnswer:
 
 
 class FeedClient:
-    """One feed at one address. Its URL may hold a key: only scheme, host and port are shown."""
+    """The client of one feed. Its URL may hold a key: only scheme, host and port are shown."""
 
     def __init__(self, url: str, setting: str, timeout_seconds: float, max_bytes: int) -> None:
-        """`setting` names the address in a complaint. Nothing is asked yet."""
+        """Create the client without a request; `setting_name` names the URL in error messages."""
         self.name = shown(url, ("http", "https"), setting)
         self._http = BoundedHttp(url, name=self.name, max_bytes=max_bytes)
         self._seconds = timeout_seconds
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._http.close()
 
     def ask(self, start: int, limit: int, most_pages: int = MOST_PAGES) -> FeedAnswer:
-        """Return the rows above id `start`, page by page, until a page is empty.
+        """Return the rows above `start_id`, page by page, until a page is empty.
 
-        `limit` is how many rows a page may have; the server may send fewer. A page that is
-        larger than `max_bytes` is requested again in halves.
+        `page_size` is the maximum number of rows of a page; the server may send fewer. A page that
+        is larger than `max_bytes` is requested again in halves.
 
         Raises:
             RpcError: no answer, or not in time.
-            FeedAnswerError: an answer that is no page.
+            FeedResponseError: a response that is not a page.
         """
         now, rows, is_whole = self.clock(), list[FeedRow](), False
         for _ in range(most_pages):
@@ -75,7 +75,7 @@ class FeedClient:
         return FeedAnswer(start, now, tuple(rows), is_whole, newest)
 
     def clock(self) -> int:
-        """Return the feed's clock in unix seconds; raises as `ask`."""
+        """Return the feed's clock in unix seconds; raises the same errors as `poll`."""
         said = self._data("/v1/now")
         now = said.get("now") if isinstance(said, Mapping) else None
         if type(now) is not int or not 0 < now <= LARGEST_ID:
@@ -83,14 +83,14 @@ class FeedClient:
         return now
 
     def newest(self) -> int:
-        """Return the newest id, 0 where there is no row; raises as `ask`."""
+        """Return the newest id, or 0 if there is no row; raises the same errors as `poll`."""
         said = self._data("/v1/events/current_id")
         if type(said) is not int or not 0 <= said <= LARGEST_ID:
             raise FeedAnswerError(f"{self.name}: tells no newest id")
         return said
 
     def _page(self, after: int, limit: int) -> list[FeedRow]:
-        """Return the rows of the page that begins above id `after`."""
+        """Fetch the page of rows above `after_id`."""
         asked = limit
         while True:
             body = self._body(f"/v1/events?start={after}&limit={asked}")
@@ -110,7 +110,7 @@ class FeedClient:
         return self._read(body)
 
     def _body(self, path: str) -> bytes | None:
-        """Return an answer's bytes; None: there are more than we read."""
+        """Return the body of a response, or None if it is larger than the limit."""
         answer = self._http.get(path, self._seconds, self._seconds)
         if answer.status != HTTPStatus.OK:
             raise FeedAnswerError(f"{self.name}: answered with HTTP status {answer.status}")
@@ -126,11 +126,11 @@ class FeedClient:
         return said["data"]
 
     def _rows(self, said: object, after: int) -> list[FeedRow]:
-        """Return the rows of a page, which ascend; rows up to id `after` are left out.
+        """Return the rows of a page, in ascending order; rows up to `after_id` are left out.
 
         Raises:
-            FeedAnswerError: no row is above `after` though the page is not empty, so that
-                nobody can tell whether the stream ends here; or the rows are malformed.
+            FeedResponseError: the page is not empty, but has no row above `after_id`, so that the
+                end of the stream cannot be detected; or the rows are malformed.
         """
         if not isinstance(said, list):
             raise FeedAnswerError(f"{self.name}: its rows are no list")
@@ -169,5 +169,5 @@ _FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")
 
 
 def _is_storable(text: str) -> bool:
-    """Tell whether both databases take it: JSON can escape what is no character, and a NUL."""
+    """Return whether both databases accept the text: no lone surrogates and no NUL."""
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)

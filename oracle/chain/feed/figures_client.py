@@ -1,4 +1,4 @@
-"""Asks a relay for its own figures of every node, with the moment at which it reckoned them.
+"""Fetches a relay's own figures of every node, with the time at which they were computed.
 
 See docs/reference/crynux-relay.md#figures.
 """
@@ -22,9 +22,9 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 @dataclass(frozen=True, slots=True)
 class NodeFigure:
-    """What the relay says of one node: `quality` is (Q_long / 10) * H, `weight` its chance.
+    """The relay's figures of one node: `quality` is (Q_long / 10) * H, `weight` for selection.
 
-    It was reckoned at `at` by the auditor's clock, at most `slack` seconds from it.
+    The relay computed them at `measured_at` by the auditor's clock, within `max_error_seconds`.
     """
 
     node: Address
@@ -36,24 +36,24 @@ class NodeFigure:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether it gets no task though it has stake and score."""
+        """Whether the node gets no task although it has stake and score."""
         return self.weight == 0 and self.quality > 0 and self.stake_score > 0
 
 
 class FiguresClient:
-    """A relay's list of nodes. Its URL may hold a key: only scheme, host and port are shown."""
+    """The client of a relay's node list. Its URL may hold a key: only host and port are shown."""
 
     def __init__(
         self, url: str, setting: str, timeout_seconds: float, clock: Callable[[], float]
     ) -> None:
-        """`setting` names the address in a complaint; `clock` only ever goes forward."""
+        """Create the client; `setting_name` is used in error messages, `clock` is monotonic."""
         self.name = shown(url, ("http", "https"), setting)
         self._http = BoundedHttp(url, name=self.name, max_bytes=_MOST_BYTES)
         self._seconds = timeout_seconds
         self._clock = clock
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._http.close()
 
     def ask(self) -> dict[Address, NodeFigure]:
@@ -61,7 +61,7 @@ class FiguresClient:
 
         Raises:
             RpcError: no answer, or not in time.
-            FeedAnswerError: an answer that is no list of figures, or a list without an end.
+            FeedResponseError: a response that is not a list of figures, or a list without an end.
         """
         found: dict[Address, NodeFigure] = {}
         previous: list[Address] = []

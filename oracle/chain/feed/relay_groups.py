@@ -1,9 +1,9 @@
-"""Finds validation groups in the relay's rows, which name none. Pure functions.
+"""Finds validation groups in the relay's rows, which do not name groups. Pure functions.
 
-A group's ends are written in one transaction, in the order of elapsed time: ids next to each
-other are the ranking (docs/explanation/feed.md#groups). Whether rows are one group is decided by
-rows around them alone, so that any part of a stream gives the same groups as the whole. Which
-ends a group can have follows from the relay's comparison of results
+The rows that end a group are written in one transaction, in the order of elapsed time, so
+consecutive ids are the ranking (docs/explanation/feed.md#groups). Whether rows form one group is
+decided by the rows around them alone, so that any part of a stream gives the same groups as the
+whole stream. The possible end rows of a group follow from the relay's comparison of results
 (docs/reference/crynux-relay.md#order-inside-one-transaction).
 """
 
@@ -19,21 +19,21 @@ from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, abort_of
 from oracle.domain.feed_rows import SAME_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
-# Rows of one transaction lie within so many ids: others write at the same time.
+# Maximum id distance of rows of one transaction; other transactions write concurrently.
 NEAR = 8
-# Rows within so many ids decide what a row belongs to: a few links of `NEAR`, and room.
+# Rows within this id distance decide which group a row belongs to.
 AROUND = 8 * NEAR
 GROUP_SIZE = 3
 _PAIR = 2
 _ERROR, _ANSWERED = 3, (3, 4)
 _LEAVINGS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
-# Pictures of one prompt differ in a few bits from card to card; texts do not differ.
+# Images of one prompt differ in a few hash bits between GPUs; texts do not differ.
 _PICTURE_BYTES = 8
 _PICTURE_BITS = 5
 
 
 class SubmittedResult(NamedTuple):
-    """What a node handed in for a task, as hex, and the id of the row that says so."""
+    """The result that a node submitted for a task, as hex, and the id of the row with it."""
 
     id: int
     score: str
@@ -43,7 +43,7 @@ class SubmittedResult(NamedTuple):
 class FoundGroup:
     """One group: its rows in the order of elapsed time, the fastest first.
 
-    `invalid` are those whose result was wrong. Members that timed out have no row here.
+    `invalid` are the rows with an invalid result. Members that timed out have no row here.
     """
 
     rows: tuple[FeedRow, ...]
@@ -51,7 +51,7 @@ class FoundGroup:
 
     @property
     def key(self) -> GroupKey:
-        """The sha256 of its members, sorted: the stream has no name for it."""
+        """The sha256 of the sorted member tasks: the stream has no name for the group."""
         members = sorted(bytes.fromhex(row.task[2:]) for row in self.rows)
         return GroupKey("0x" + hashlib.sha256(b"".join(members)).hexdigest())
 
@@ -62,7 +62,7 @@ class FoundGroup:
 
     @property
     def missing(self) -> int:
-        """How many members have no row in its transaction."""
+        """The number of members without a row in the group's transaction."""
         return GROUP_SIZE - len(self.rows)
 
 
@@ -76,10 +76,11 @@ class GroupsFound:
 
 @dataclass(slots=True)
 class _Core:
-    """Rows of one group without its wrong result: a winner with its refunds, or two aborts.
+    """The rows of a group without an invalid result: a winner with its refunds, or two aborts.
 
-    `takes_invalid`: a wrong result near it may belong to it. `winner` None: two error reports
-    agree, and nobody wins. `is_doubtful`: a row near it may be of another group as well.
+    `accepts_invalid`: an invalid result near it may belong to it. `winner` is None if two error
+    reports agree, so that there is no winner. `is_doubtful`: a nearby row may belong to another
+    group too.
     """
 
     rows: list[FeedRow]
@@ -89,14 +90,14 @@ class _Core:
     invalid: list[FeedRow] = field(default_factory=list)
 
     def can_take(self, wrong: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
-        """Return whether a wrong result may be of this group: near it, and unlike the winner's."""
+        """Return whether an invalid result may be of this group: near, unlike the winner's."""
         if not self.takes_invalid or not all(_is_near(row, wrong) for row in self.nearest):
             return False
         return self.winner is None or not _is_alike(self.winner, wrong, scores)
 
     @property
     def nearest(self) -> list[FeedRow]:
-        """The rows that a wrong result has to be near."""
+        """The rows that an invalid result has to be near."""
         return self.rows if self.winner is None else [self.winner]
 
 
@@ -104,8 +105,8 @@ def groups_in(rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]) ->
     """Find the groups among readable rows of one stream, in order of their ids.
 
     Args:
-        rows: those to look at, and those within `AROUND` ids of them.
-        scores: by task, what its node handed in first; it decides nothing of rows before it.
+        rows: the rows to search, and the rows within `CONTEXT_IDS` ids of them.
+        scores: the first result submitted for each task; rows before it are not affected.
     """
     found = GroupsFound([], [])
     aborts = [(row, *abort_of(row)) for row in rows if row.kind == "TaskEndAborted"]
@@ -132,7 +133,7 @@ def groups_in(rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]) ->
 def _majorities(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], found: GroupsFound
 ) -> list[_Core]:
-    """Return the groups in which two or three results agree: the first of them is validated."""
+    """Return the groups in which two or three results agree; the first one is validated."""
     winners = [row for row in rows if row.kind == "TaskValidated"]
     refunds = [row for row in rows if row.kind == "TaskEndGroupRefund"]
     fitting = {
@@ -143,7 +144,7 @@ def _majorities(
         ]
         for refund in refunds
     }
-    # A refund belongs to somebody; a wrong result may be of a group that we cannot see.
+    # A refund belongs to a winner; an invalid result may be of a group that is not visible.
     found.ambiguous.extend(row for row, candidates in fitting.items() if len(candidates) != 1)
     doubtful = {
         winner for candidates in fitting.values() if len(candidates) > 1 for winner in candidates
@@ -169,7 +170,7 @@ def _is_consistent(
     refunds: Sequence[FeedRow],
     scores: Mapping[str, SubmittedResult],
 ) -> bool:
-    """Tell whether a refund can be of this winner's group, which is not full before it."""
+    """Return whether a refund can be of this winner's group, and the group is not full before."""
     if not _is_near(winner, refund):
         return False
     if not _is_alike(winner, refund, scores):
@@ -189,8 +190,8 @@ def _disagreements(
 ) -> list[_Core]:
     """Return the groups that ended without a winner: two or three aborts of one creator.
 
-    Three results, none like another; two, the third member having ended before; or two error
-    reports, which agree and win nothing, so that a third member's result is wrong beside them.
+    There are three cases: three different results; two, if the third member ended earlier; or two
+    error reports, which agree but do not win, so that a third member's result is invalid.
     """
     every = list(rejected)
     near = {
@@ -217,7 +218,7 @@ def _disagreements(
 
 
 def _can_disagree(group: set[FeedRow], errors: int, scores: Mapping[str, SubmittedResult]) -> bool:
-    """Return whether these aborts can be all those of one group.
+    """Return whether these aborts can be exactly those of one group.
 
     Two error reports agree with each other, so that of three members the third would be invalid.
     """
@@ -232,18 +233,18 @@ def _add_wrong_results(
     scores: Mapping[str, SubmittedResult],
     found: GroupsFound,
 ) -> None:
-    """Put each wrong result into the only group that it can be of."""
+    """Assign each invalid result to the only group that it can belong to."""
     by_row = {row: core for core in cores for row in core.nearest}
     hosts = sorted(by_row, key=attrgetter("id"))
     for row in rows:
         if row.kind != "TaskEndInvalidated":
             continue
         close = (by_row[host] for host in rows_between(hosts, row.id - NEAR, row.id + NEAR))
-        # Each once, by its first row: two aborts of one group are near the same result.
+        # Deduplicate by the first row: two aborts of one group may be near the same result.
         unique = {core.rows[0].id: core for core in close}.values()
         candidates = [core for core in unique if core.can_take(row, scores)]
         if len(candidates) > 1:
-            # Other transactions may write between its rows; mostly none does.
+            # Other transactions rarely write between the rows of one; prefer an adjacent group.
             joined = [core for core in candidates if _is_contiguous(row, core, rows)]
             candidates = joined if len(joined) == 1 else candidates
         if len(candidates) == 1:
@@ -255,14 +256,14 @@ def _add_wrong_results(
 
 
 def _is_contiguous(wrong: FeedRow, core: _Core, rows: Sequence[FeedRow]) -> bool:
-    """Return whether nothing stands between a wrong result and a group, but for who left by it."""
+    """Return whether only node exits lie between an invalid result and a group."""
     closest = min(core.rows, key=lambda row: abs(row.id - wrong.id))
     low, high = sorted((closest.id, wrong.id))
     return all(row.kind in _LEAVINGS for row in rows_between(rows, low + 1, high - 1))
 
 
 def rows_between(rows: Sequence[FeedRow], first: int, last: int) -> Sequence[FeedRow]:
-    """Return the rows of ids `first` to `last`, both included, of rows in order of their ids."""
+    """Return the rows with ids `first_id` to `last_id` inclusive; `rows` are in order of ids."""
     low = bisect_left(rows, first, key=attrgetter("id"))
     return rows[low : bisect_right(rows, last, key=attrgetter("id"))]
 
@@ -273,7 +274,7 @@ def _is_near(one: FeedRow, other: FeedRow) -> bool:
 
 
 def _is_alike(row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
-    """Tell whether two results agree: equal, or pictures that differ in a few bits each."""
+    """Return whether two results agree: equal, or images whose hashes differ in a few bits."""
     one, other = _score_before(row, scores), _score_before(other_row, scores)
     if one is None or other is None:
         return False

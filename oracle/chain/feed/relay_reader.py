@@ -1,7 +1,7 @@
 """Turns spans of the relay's rows into events, in the order of their ids.
 
-Pure: the same rows with the same times and places give the same events, whatever part of the
-stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
+Decoding is pure: the same rows with the same times and positions give the same events, whatever
+part of the stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,12 +34,12 @@ _ANYWHERE = Position(0, -1, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class FeedSpan:
-    """Rows to be read, all with a time and a place, and what stands around them.
+    """Rows to decode, each with a time and a position, and the rows around them.
 
-    `around`: the rows of the same stream within `AROUND` ids, in order, `rows` among them; from
-    `2 * REACH` ids before on where `RelayReader.has_silent_members` is true. `scores`: what was
-    handed in first for the tasks that `scored_task` names. `starts`: the id of the first
-    TaskStarted row of each of these tasks.
+    `context_rows` are the rows of the same stream within `CONTEXT_IDS` ids, in order, including
+    `rows`; if `RelayReader.has_silent_members` is true, from `2 * SEARCH_IDS` ids before. The maps
+    have, for the tasks of `find_scored_task`, the first submitted result and the id of the first
+    TaskStarted row.
     """
 
     rows: Sequence[FeedRow]
@@ -49,7 +49,7 @@ class FeedSpan:
 
 
 def why_unreadable(row: FeedRow) -> str | None:
-    """Return why a row of a kind that we know says nothing; None: it can be read."""
+    """Return why a row of a known kind cannot be decoded, or None if it can."""
     try:
         event_of(row, _ANYWHERE)
     except ValueError as error:
@@ -58,17 +58,17 @@ def why_unreadable(row: FeedRow) -> str | None:
 
 
 def is_unknown(row: FeedRow) -> bool:
-    """Tell whether a row is of a kind that we have never heard of: it is kept, and counted."""
+    """Return whether the row's kind is unknown; such rows are stored and counted."""
     return row.kind not in KNOWN
 
 
 def scored_task(row: FeedRow) -> str | None:
-    """Return the task whose result has to be known to see what group the row is of."""
+    """Return the task whose result is needed to find the group of the row, or None."""
     return row.task if row.kind in _SCORED else None
 
 
 def scores_in(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
-    """Return by task what nodes handed in by these rows, which are in order: the first of each."""
+    """Return the first result submitted for each task; `rows` are in order."""
     found: dict[str, SubmittedResult] = {}
     for row in rows:
         score = _score_in(row)
@@ -78,7 +78,7 @@ def scores_in(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
 
 
 def starts_in(rows: Iterable[FeedRow]) -> dict[str, int]:
-    """Return by task the id of its first start among these rows, which are in order."""
+    """Return the id of the first start row of each task; `rows` are in order."""
     found: dict[str, int] = {}
     for row in rows:
         if row.kind == "TaskStarted":
@@ -87,7 +87,7 @@ def starts_in(rows: Iterable[FeedRow]) -> dict[str, int]:
 
 
 def _score_in(row: FeedRow) -> str | None:
-    """Return what a node handed in by this row, as hex; None: nothing."""
+    """Return the result submitted by this row, as hex, or None."""
     if row.kind != "TaskScoreReady":
         return None
     try:
@@ -99,23 +99,23 @@ def _score_in(row: FeedRow) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RelayReader:
-    """Reads the rows of the relay's stream. `takes_stakes`: the chain does not tell them."""
+    """Decodes the rows of the relay's stream; `reads_stakes` if the chain has no stakes."""
 
     takes_stakes: bool = True
 
     @property
     def identity(self) -> str:
-        """What changes with whatever changes what is read; part of the rules id."""
+        """A part of the rules id that changes with everything that affects decoding."""
         return f"{IDENTITY} {'with' if self.takes_stakes else 'without'} stakes"
 
     def has_silent_members(self, span: FeedSpan) -> bool:
-        """Return whether a group of the span shows fewer rows than it has members."""
+        """Return whether a group of the span has fewer rows than members."""
         first, last = span.rows[0].id, span.rows[-1].id
         groups = groups_in(_readable(span), span.scores).groups
         return any(group.missing and first <= group.first_id <= last for group in groups)
 
     def read(self, span: FeedSpan) -> list[DomainEvent]:
-        """Return what the rows say; one that cannot be read says nothing."""
+        """Return the events of the rows; an unreadable row yields no event."""
         readable = _readable(span)
         found = groups_in(readable, span.scores)
         ends = [row for row in readable if row.kind == "TaskEndAborted"]
@@ -164,9 +164,9 @@ def _validated(
 
 
 def _is_expelled(row: FeedRow, around: Sequence[FeedRow]) -> bool:
-    """Tell whether a node that quits here is kicked out or slashed in the same transaction.
+    """Return whether a node that quits here is kicked out or slashed in the same transaction.
 
-    The relay writes that it quit before it writes why.
+    The relay writes the quit row before the row with the reason.
     """
     if row.kind != "NodeQuit":
         return False

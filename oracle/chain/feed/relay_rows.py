@@ -1,7 +1,7 @@
-"""What single rows of the Crynux relay's stream mean in our words: the profile `crynux-relay`.
+"""Decodes single rows of the Crynux relay's stream into events: the profile `crynux-relay`.
 
 See docs/explanation/feed.md#the-profile-crynux-relay. Validation groups take more than one row:
-`relay_groups`.
+see `relay_groups`.
 """
 
 import json
@@ -32,12 +32,12 @@ from oracle.domain.events.network_events import (
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
-# Part of the rules id: raised whenever the same rows come to mean something else.
+# Part of the rules id: raised whenever the same rows decode to different events.
 IDENTITY = "crynux-relay 2"
 
 TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7
 CREATOR_TIMEOUT, UPLOAD_TIMEOUT = 8, 9
-# The relay's own numbers; all others are unknown, and nothing stops for them.
+# The relay's own reason numbers; all other numbers decode to UNKNOWN.
 _REASONS: Mapping[int, AbortReason] = {
     0: AbortReason.NONE,
     TIMEOUT: AbortReason.TIMEOUT,
@@ -61,7 +61,7 @@ _STATUSES: Mapping[int, LastStatus] = {
 }
 _RUNNING = (1, 2)
 _MAX_NESTING = 64
-# Brackets outside texts, and whole texts.
+# Brackets outside of strings, and whole strings.
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 _OF_NODES: Mapping[str, type[Any]] = {
@@ -79,7 +79,7 @@ _OF_RUNNERS: Mapping[str, type[Any]] = {
     "TaskEndGroupRefund": TaskRefunded,
     "TaskEndInvalidated": TaskInvalidated,
 }
-# Kept as they are, and folded into nothing.
+# Stored unchanged, without an event.
 _SAY_NOTHING = frozenset(
     {
         "DelegatorStaking",
@@ -97,10 +97,10 @@ KNOWN = frozenset({*_OF_NODES, *_OF_RUNNERS, *_SAY_NOTHING}) | {
 
 
 def event_of(row: FeedRow, at: Position) -> DomainEvent | None:
-    """Return what one row says at position `at`; None: nothing, or a kind that we do not know.
+    """Return the event of one row at `position`, or None if its kind is ignored or unknown.
 
     Raises:
-        ValueError: it cannot be read; one line why.
+        ValueError: the row cannot be decoded; the message is one line.
     """
     time = row.time or 0
     if row.kind in _OF_NODES:
@@ -123,7 +123,7 @@ def event_of(row: FeedRow, at: Position) -> DomainEvent | None:
 
 
 def arguments_of(row: FeedRow) -> Mapping[str, Any]:
-    """Return the row's arguments; raises ValueError: no object, or about another task or node."""
+    """Return the row's arguments; raises ValueError if they are invalid or of another task."""
     if _is_nested_deeper(row.args, _MAX_NESTING):
         raise ValueError(f"args: nested deeper than {_MAX_NESTING}")
     try:
@@ -139,10 +139,10 @@ def arguments_of(row: FeedRow) -> Mapping[str, Any]:
 
 
 def _is_nested_deeper(text: str, limit: int) -> bool:
-    """Return whether a JSON text nests arrays and objects deeper than `limit`.
+    """Return whether a JSON text nests arrays and objects deeper than `max_depth`.
 
-    The limit of the JSON parser itself is what is left of the stack: the same row could be read
-    by one caller, and not by another.
+    The JSON parser itself is limited only by the remaining stack, so that the same row could be
+    decoded by one caller and not by another.
     """
     if text.count("[") + text.count("{") <= limit:
         return False
@@ -156,15 +156,15 @@ def _is_nested_deeper(text: str, limit: int) -> bool:
 
 
 def task_of(row: FeedRow) -> TaskKey:
-    """Return the task that a row is about; raises ValueError: it names none."""
+    """Return the key of the row's task; raises ValueError if the row has none."""
     return TaskKey(_hex(row.task, 32, "task_id_commitment"))
 
 
 def abort_of(row: FeedRow) -> tuple[int, int, str]:
-    """Return an abort's reason, the last status before it and the issuer, as the relay counts.
+    """Return an abort's reason, the last status before it and the issuer, as relay numbers.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the arguments are invalid.
     """
     said = arguments_of(row)
     issuer = said.get("abort_issuer", "")
@@ -174,14 +174,14 @@ def abort_of(row: FeedRow) -> tuple[int, int, str]:
 
 
 def is_execution_timeout(reason: int, status: int) -> bool:
-    """Return whether a task ended because its node answered too late, as the relay counts."""
+    """Return whether the task ended because its node answered too late, by relay numbers."""
     return reason == TIMEOUT and status in _RUNNING
 
 
 def _aborted(row: FeedRow, at: Position) -> DomainEvent:
-    """Say whose end it is: what the relay penalises is a timeout, all else blames nobody.
+    """Return a timeout if the relay penalises the abort, else an abort that blames no node.
 
-    The row's node column is who issued the abort, and is never read.
+    The row's node column is the issuer of the abort, and is never read.
     """
     reason, status, _ = abort_of(row)
     time, task, last = row.time or 0, task_of(row), _STATUSES.get(status)
@@ -196,7 +196,7 @@ def _node(row: FeedRow) -> Address:
 
 
 def _runner(row: FeedRow) -> Address:
-    """Return who runs the task, as the row and its arguments have it."""
+    """Return the node that runs the task; the row and its arguments must agree."""
     node = _node(row)
     said = arguments_of(row).get("selected_node", node)
     if not isinstance(said, str) or said.lower() != node:

@@ -1,9 +1,10 @@
-"""Derives which timed-out task was a member of a group that shows fewer rows than it has members.
+"""Derives which timed-out tasks were members of groups that have fewer rows than members.
 
-A member that timed out has no row in its group's transaction, and its 0 is given silently. A
-group closes after all its members have ended, and they are started side by side: so the member
-is the task that started and timed out nearest. Pure: what is derived follows from stored rows of
-lower ids alone, which have settled before the group's (docs/explanation/feed.md#silent-members).
+A member that timed out has no row in its group's transaction, and its score of 0 is not recorded
+there. A group closes after all its members have ended, and they start at the same time, so the
+member is the task that started and timed out nearest. Derivation is pure: it depends only on
+stored rows of lower ids, which settle before those of the group
+(docs/explanation/feed.md#silent-members).
 """
 
 from bisect import bisect_right
@@ -24,17 +25,17 @@ from oracle.chain.feed.relay_rows import (
 )
 from oracle.domain.feed_rows import FeedRow
 
-# Ends within so many ids before a group's first row may be those of its members.
+# Ends up to this many ids before a group's first row may be those of its members.
 REACH = 2_000
-# Starts of one group lie within so many ids of each other; beyond that, and up to the second
-# number, a member is possible and never derived.
+# Maximum id distance between the starts of one group; beyond it, and up to the second number, a
+# member is possible but never derived.
 _NEAR_STARTS, _FAR_STARTS = 24, 240
-# A task that is so many times as far may be meant as well.
+# A task within this multiple of the distance is a rival candidate.
 _RIVAL = 3
-# A member cancelled while it was queued ended at most so many ids before the others started.
+# Maximum ids between the end of a member cancelled in the queue and the others' starts.
 _QUEUED_BEFORE = 100
-# These reasons end tasks in another way than a silent member: with their group, as single tasks,
-# after their group, or so that their group is rejected for ever.
+# Abort reasons that no silent member has: the task ends with its group, alone, after its group,
+# or its group is rejected for good.
 _SPOKEN_ENDS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
@@ -42,7 +43,7 @@ _SPOKEN_ENDS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIME
 class SilentMembers:
     """Ends of tasks that no row names as members of a group.
 
-    `derived`: members, by all that is around. `possible`: tasks of which one may be a member.
+    `derived` are members according to all surrounding rows; of `possible`, one may be a member.
     """
 
     derived: tuple[FeedRow, ...] = ()
@@ -51,11 +52,11 @@ class SilentMembers:
 
 @dataclass(frozen=True, slots=True)
 class GroupSurroundings:
-    """Rows that decide who was silent, from `2 * REACH` ids before the groups on.
+    """The rows around groups, from `2 * SEARCH_IDS` ids before, that decide who was silent.
 
-    `groups` in order of their first rows; `ends`: rows of kind TaskEndAborted, in order;
-    `starts`: the id of the start row of each task that is named; `ambiguous`: ids of rows that
-    could be of two groups.
+    `groups` are in order of their first rows, `abort_rows` (kind TaskEndAborted) in order of ids.
+    `start_id_by_task` has the id of each task's start row; `ambiguous_ids` are the ids of rows that
+    could belong to two groups.
     """
 
     groups: Sequence[FoundGroup]
@@ -66,16 +67,20 @@ class GroupSurroundings:
 
 @dataclass(slots=True)
 class _Silent:
-    """Silent ends before one group: `void` ones bring no 0, so that nobody's 0 may be missing."""
+    """Silent ends before one group.
+
+    Some ends give no score of 0; with one of those, a missing 0 cannot be detected.
+    """
 
     timeouts: list[tuple[int, int, FeedRow]] = field(default_factory=list)
     has_void: bool = False
 
 
 def silent_members(group: FoundGroup, around: GroupSurroundings) -> SilentMembers:
-    """Return the silent members of a group; each task is the member of one group at most.
+    """Return the silent members of a group; each task is a member of at most one group.
 
-    Groups up to `REACH` ids before take theirs first, whatever part of the stream is read.
+    Groups up to `SEARCH_IDS` ids before claim their members first, whatever part of the stream is
+    read.
     """
     if not group.missing:
         return SilentMembers()
@@ -94,7 +99,7 @@ def silent_members(group: FoundGroup, around: GroupSurroundings) -> SilentMember
 
 def _derive(group: FoundGroup, around: GroupSurroundings, taken: Collection[str]) -> SilentMembers:
     known = [around.starts[row.task] for row in group.rows if row.task in around.starts]
-    # Rows of higher ids may not be there yet: whatever they say decides nothing.
+    # Rows of higher ids may not have arrived yet, so they must not affect the result.
     starts = [start for start in known if start < group.first_id]
     if not starts:
         return SilentMembers()
@@ -117,7 +122,7 @@ def _derive(group: FoundGroup, around: GroupSurroundings, taken: Collection[str]
 def _silent_before(
     group: FoundGroup, around: GroupSurroundings, starts: Sequence[int], taken: Collection[str]
 ) -> _Silent:
-    """Return the ends before a group that may be its members', with how far each is from it."""
+    """Return the ends before a group that may be its members', with their distances."""
     silent, issuer = _Silent(), _creator_of(group)
     for end in rows_between(around.ends, group.first_id - REACH, group.first_id - 1):
         if end.task in taken:
@@ -137,13 +142,13 @@ def _silent_before(
 
 
 def _creator_of(group: FoundGroup) -> str | None:
-    """Return who ordered the group; None: no row of it tells."""
+    """Return the creator of the group's tasks, or None if no row shows it."""
     ends = [row for row in group.rows if row.kind == "TaskEndAborted"]
     return abort_of(ends[0])[2] if ends else None
 
 
 def _rivals(near: Sequence[tuple[int, FeedRow]], missing: int) -> list[FeedRow]:
-    """Return the tasks that may be meant, where there are more of them than are missing."""
+    """Return the candidate ends if they outnumber the missing members, else an empty list."""
     if len(near) <= missing:
         return []
     farthest = near[missing - 1][0]

@@ -1,1 +1,1 @@
-"""Block windows: which ranges are asked for, of whom, and read ahead."""
+"""Fetching of block windows: range sizes, choice of endpoints, and storage of limits."""

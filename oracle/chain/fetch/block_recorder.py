@@ -1,8 +1,8 @@
-"""Records blocks as an endpoint tells them, for a chain that can be played again.
+"""Records blocks as an endpoint returns them, for a chain that can be replayed.
 
-The lines are those that `recording` reads. Of blocks that hold nothing of ours only the header
-is kept; of the others all transactions, and all receipts where they are served, so that their
-roots can be proved again.
+The lines are in the format that `recording` reads. For blocks without relevant logs or calls only
+the header is recorded; for the others all transactions, and all receipts if the endpoint serves
+them, so that their roots can be verified again.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Line = dict[str, Any]
 
 
 def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
-    """Return the lines of the blocks of a window with headers, asked of who gave it.
+    """Return the recorded lines of a window's blocks, fetched from the endpoint that gave it.
 
     Raises:
         RpcError: no answer, or the endpoint left the fork of the window.
@@ -41,7 +41,7 @@ def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
         transactions = answer.pop("transactions", ())
         lines.append({"kind": "block", **answer})
         if number in full:
-            # Where a receipt stands beside it, that says whether it succeeded.
+            # If there are receipts, they contain the status of the transactions.
             has_receipts = any(line["kind"] == "receipt" for line in told[number])
             known = {} if has_receipts else status
             lines += [
@@ -52,7 +52,7 @@ def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
 
 
 def _receipts(endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]) -> dict[int, list[Line]]:
-    """Return by block its receipts with their logs, or where they are not served our logs."""
+    """Return each block's receipts with their logs, or only the relevant logs without receipts."""
     params = [[hex(number)] for number in blocks]
     try:
         found = endpoint.client.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
@@ -72,7 +72,7 @@ def _receipts(endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]) -> dic
 
 
 def _written(log: Log) -> Line:
-    """The log as endpoints write it."""
+    """Return the log in the JSON format of endpoints."""
     return {
         "address": log.address,
         "topics": list(log.topics),

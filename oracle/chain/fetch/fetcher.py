@@ -1,8 +1,8 @@
-"""Fetches one window from one endpoint and checks it whole (docs/explanation/verification.md).
+"""Fetches and verifies one window from one endpoint (docs/explanation/verification.md).
 
-Two ways: seamed, where only parent links and blocks with logs are looked at, for history of a
-chain whose headers prove nothing; and linked, where every header is read. There the logs of what
-may still change are asked for by block hash, and those of history by range.
+There are two methods. By range, only parent links and the headers of blocks with logs are read;
+that serves history of a chain whose headers prove nothing. Linked, every header is read; the logs
+of non-final blocks are then requested by block hash, and those of history by range.
 """
 
 from collections import Counter
@@ -34,10 +34,10 @@ from oracle.telemetry.tracing import span
 
 @dataclass(frozen=True, slots=True)
 class BlockWindow:
-    """Everything of a range of blocks that concerns us, from one endpoint's view.
+    """The relevant logs and calls of a range of blocks, as one endpoint reports them.
 
-    Logs stand in order of (block, index). `first_parent` is the parent of the first block: the
-    parent link to the window before. `headers` holds every block of the range, or nothing.
+    Logs are in order of (block, index). `first_parent` is the parent hash of the first block, which
+    links the window to the one before. `headers` holds every block of the range, or is empty.
     """
 
     range: BlockRange
@@ -46,23 +46,24 @@ class BlockWindow:
     headers: list[BlockRef]
     logs: Sequence[Log]
     calls: list[Call]
-    # What every block of the range has reached at least; single ones may have reached more.
+    # The level that every block of the range has reached; some may have reached more.
     level: Level = Level.SEAMED
-    # Who gave it: the shown name of the endpoint.
+    # The shown name of the endpoint that gave the window.
     endpoint: str = ""
     # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
     proven: tuple[int, ...] = ()
-    # The events of its logs and calls; None: they are not decoded yet.
+    # The events of its logs and calls; None if they are not decoded yet.
     decoded: Decoded | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
-    """What is wanted of a window.
+    """The request for a window.
 
-    `top` is the highest level to climb to. `with_headers`: every header, linked, and logs by the
-    hash of their block. `whole`: prove every block, not only those with something to prove.
-    `divides_unknown`: ask for less where the endpoint does not understand the request.
+    `max_level` is the highest level to verify up to. `with_headers`: fetch every header, linked,
+    and logs by block hash. `proves_all_blocks`: prove every block, not only those with logs or
+    calls. `divides_unknown`: request smaller ranges if the endpoint does not understand the
+    request.
     """
 
     blocks: BlockRange
@@ -74,25 +75,25 @@ class WindowRequest:
 
 @dataclass(frozen=True, slots=True)
 class WindowFetcher:
-    """Fetches windows of what one reader reads."""
+    """Fetches windows of the logs and calls of one reader."""
 
     reader: EventReader
     query: LogQuery
     verifier: WindowVerifier
-    # Told by whom logs were given, which, and what they were proven to be.
+    # Called with an endpoint, the logs that it gave, and the proven logs that replaced them.
     weigh: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def window(self, endpoint: Endpoint, order: WindowRequest) -> BlockWindow:
-        """Return the window of these blocks; shorter only where the chain skipped the last ones.
+        """Return the window of these blocks; shorter only if the chain skipped the last heights.
 
-        Where it skipped all of them, the window goes on to the next block: that proves it.
+        If the chain skipped all heights, the window ends with the next block, which proves it.
 
-        Headers are read after the logs, or the logs are asked for by the headers' hashes, of an
-        endpoint that admits what it does not know: a fork in between shows
+        Headers are read after the logs, or the logs are requested by the headers' hashes from an
+        endpoint that returns an error for unknown blocks, so a fork in between is detected
         (docs/explanation/verification.md#l1).
 
         Raises:
-            RpcError: no whole and consistent answer.
+            RpcError: no complete and consistent answer.
         """
         ids = {"endpoint": endpoint.name, "first": order.blocks.first, "last": order.blocks.last}
         with span("fetch", **ids):
@@ -109,23 +110,23 @@ class WindowFetcher:
         return window
 
     def calibrate(self, endpoint: Endpoint) -> None:
-        """Find out what the chain's headers are worth, before any window is read.
+        """Sample which header features are valid, before any window is read.
 
         Raises:
-            RpcError: it does not give its newest headers.
+            RpcError: the endpoint does not return its newest headers.
         """
         await_height(endpoint, 0)
         self.verifier.sampler.scan(endpoint)
 
     def reads_headers(self, top: Level) -> bool:
-        """Tell whether every header of history is read for this level, as far as it is known."""
+        """Return whether this level needs every header of history, as far as is known."""
         return bool(self.reader.selectors) or self.verifier.of_history(top) >= Level.BLOOMED
 
     def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> VerifiedWindow:
-        """Read logs by range; of the headers the parent links and what logs are compared with.
+        """Fetch logs by range, and only the headers needed to check links and logs.
 
-        A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
-        to leave logs out is not asked for ranges any more.
+        In a sample of windows, the logs of some blocks are fetched by hash as well. An endpoint
+        whose ranges were found to omit logs is not queried by range again.
         """
         blocks, limits = order.blocks, endpoint.limits
         if limits.omits:
@@ -140,7 +141,7 @@ class WindowFetcher:
         wanted |= sample
         known = [one for one in full_headers_of(endpoint, sorted(wanted)) if one is not None]
         if len(known) < len(wanted):
-            # Not there, or a height that the chain skipped: the links tell.
+            # The block is missing, or the chain skipped the height: the parent links show which.
             return self._linked(endpoint, _few(order))
         sampled = [one.block for one in known if one.block.number in sample]
         fill_times(endpoint.name, logs, known)
@@ -157,10 +158,10 @@ class WindowFetcher:
         )
 
     def _linked(self, endpoint: Endpoint, order: WindowRequest) -> VerifiedWindow:
-        """Read every header, its transactions where calls are watched, and the logs."""
+        """Fetch every header, its transactions if calls are watched, and the logs."""
         most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
         first = order.blocks.first
-        # What was cut before the chain's headers were known to be worth reading is cut again.
+        # The range may have been sized before it was known that all headers are needed.
         wanted = BlockRange(first, min(order.blocks.last, first + most - 1))
         chain = self._chain(endpoint, wanted)
         last = chain[-1].block
@@ -201,7 +202,7 @@ class WindowFetcher:
         )
 
     def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
-        """Read headers; that of the newest block has just come with the look at the head."""
+        """Fetch linked headers; reuse the newest header of the last head check if it is enough."""
         full = bool(self.reader.selectors)
         seen = newest(endpoint)
         if seen is not None and not full and blocks.first == blocks.last == seen.block.number:
@@ -223,7 +224,7 @@ class WindowFetcher:
         calls += self._needed(endpoint, logs, calls, senders)
         fetched.leave_unproven(senders.unproven)
         if fetched.given is None:
-            # How long headers and receipts took says nothing of how many blocks it bears.
+            # The time for headers and receipts shows nothing about the range limit of logs.
             endpoint.limits.sizer.answered(fetched.range, len(logs), 0.0)
         elif fetched.repaired:
             self.weigh(endpoint, fetched.given, logs)
@@ -252,7 +253,7 @@ class WindowFetcher:
     def _needed(
         self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: SenderCheck
     ) -> list[Call]:
-        """Return the calls that single logs are only understood with, but for those we have."""
+        """Return the calls needed to decode single logs, except those already fetched."""
         needing, known = self.reader.call_topics, {call.tx_hash for call in have}
         chosen = [log for log in logs if log.topics[0] in needing]
         needed = calls_of(endpoint, chosen, self.reader, senders.see)
@@ -260,7 +261,7 @@ class WindowFetcher:
 
 
 def _settled(fetched: VerifiedWindow) -> list[Call]:
-    """Return the watched calls, of each of which is known whether it succeeded."""
+    """Return the watched calls, each with whether it succeeded."""
     watched = fetched.calls or {}
     calls = [call for number in sorted(watched) for call in watched[number]]
     settle(fetched.endpoint, [call for call in calls if call.block not in fetched.settled])
@@ -268,25 +269,25 @@ def _settled(fetched: VerifiedWindow) -> list[Call]:
 
 
 def _to_prove(order: WindowRequest, fetched: VerifiedWindow) -> Collection[int]:
-    """Return the blocks to be proven in any case."""
+    """Return the blocks that must be proven, even without logs or calls."""
     if order.whole:
         return {header.block.number for header in fetched.blocks}
     if order.with_headers or fetched.given is None:
         return ()
-    # Who forgot a block's receipts may have forgotten logs as well: then nothing is empty.
+    # An endpoint without a block's receipts may lack its logs too, so it is not proven empty.
     silent = before_logs(fetched.range, fetched.given)
     held = [header.block.number for header in fetched.blocks if header.holds_transactions]
     return [number for number in held if number in silent][:1]
 
 
 def _few(order: WindowRequest) -> WindowRequest:
-    """Return the order of as many of its first blocks as are read with all headers at once."""
+    """Return the request for its first blocks, as many as are read with all headers at once."""
     first, last = order.blocks.first, order.blocks.last
     return replace(order, blocks=BlockRange(first, min(last, first + MOST_WITH_HEADERS - 1)))
 
 
 def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
-    """Make sure that a block is the same after the logs were read, of whatever block they were."""
+    """Check that a block has the same hash after its logs were read, or raise RpcError."""
     now = endpoint.header(seen.number)
     if now is None or now.hash != seen.hash:
         words = f"changed block {seen.number} while its logs were read"

@@ -1,4 +1,4 @@
-"""What was learned of the endpoints' limits: taken up from an earlier run, kept for the next one.
+"""Stores the learned limits of endpoints for later runs, and restores them.
 
 See docs/explanation/ingest.md#ranges.
 """
@@ -12,25 +12,28 @@ from oracle.rpc.endpoints.range_sizer import RangeSizer
 from oracle.rpc.pool import EndpointPool
 
 _MAX_BLOCKS = "max_blocks"
-# At how many logs its answers stop without a word; that its ranges leave logs out.
+# Fact names: the log count at which responses are silently cut; that ranges omit logs.
 MOST_LOGS, OMITS = "most_logs", "omits_logs"
 
 
 @dataclass(frozen=True, slots=True)
 class LimitMemory:
-    """Of all endpoints of a pool; `keeper` None: nothing outlives the process."""
+    """Stores and restores the learned limits of all endpoints of a pool.
+
+    Without a `capability_store` nothing outlives the process.
+    """
 
     endpoints: EndpointPool
     keeper: CapabilityStore | None
 
     def recall(self) -> None:
-        """Take up what is known, once for each endpoint."""
+        """Restore the stored limits, once for each endpoint."""
         for endpoint in self.endpoints:
             if not endpoint.limits.is_recalled:
                 endpoint.limits = self._recalled(endpoint.name)
 
     def keep(self, endpoint: Endpoint) -> None:
-        """Keep what is new; who leaves logs out loses its place."""
+        """Store new limits; an endpoint that omits logs is moved behind the others."""
         limits = endpoint.limits
         for name, value in facts_of(limits).items():
             if limits.kept.get(name) == value:
@@ -42,7 +45,7 @@ class LimitMemory:
                 self.keeper.keep(endpoint.name, name, value, DAY)
 
     def facts(self) -> dict[str, dict[str, str]]:
-        """Return what is known by the name of each endpoint, as a keeper recalls it."""
+        """Return the learned limits by endpoint name, in the format of a CapabilityStore."""
         return {endpoint.name: facts_of(endpoint.limits) for endpoint in self.endpoints}
 
     def _recalled(self, endpoint: str) -> LearnedLimits:
@@ -58,7 +61,7 @@ class LimitMemory:
 
 
 def facts_of(limits: LearnedLimits) -> dict[str, str]:
-    """Return what is known of one endpoint's limits."""
+    """Return the learned limits of one endpoint by fact name."""
     learned = dict[str, str]()
     if limits.sizer.is_limited:
         learned[_MAX_BLOCKS] = str(limits.sizer.limit)
@@ -70,7 +73,7 @@ def facts_of(limits: LearnedLimits) -> dict[str, str]:
 
 
 def tighten(endpoint: Endpoint, facts: dict[str, str]) -> None:
-    """Take a limit of blocks over that somebody else was told of; the least one holds."""
+    """Adopt a block limit that another process learned; the lowest limit applies."""
     limit = facts.get(_MAX_BLOCKS, "")
     if limit.isdecimal() and int(limit) >= 1:
         endpoint.limits.sizer.limit = min(endpoint.limits.sizer.limit, int(limit))

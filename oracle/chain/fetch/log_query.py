@@ -1,8 +1,8 @@
-"""Asks one endpoint for logs, until it has given all of them (docs/explanation/ingest.md#ranges).
+"""Queries one endpoint for logs until it has returned all (docs/explanation/ingest.md#ranges).
 
-A range that is refused is cut in two, whatever the reason given, down to one block; one block
-that is still too much comes out of its receipts, or is asked for topic by topic. A count that
-may be a silent limit is compared with that of the two halves, or of one block's receipts.
+A range that is refused is split in two, whatever the reason, down to one block. A single block
+that is still too large is read from its receipts, or queried topic by topic. A log count that may
+be a silent limit is compared with that of the two halves, or of one block's receipts.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ from oracle.rpc.responses import LogResponse
 from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError, RpcTimeoutError
 from oracle.telemetry.indexer_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
 
-# How many requests for one range may stay without a response before the tick ends: each costs the
-# whole time limit. A provider that reports its own time limit responds, and costs no patience.
+# How many requests for one range may time out before the tick ends: each takes the whole timeout.
+# An error response about the provider's own time limit is not counted.
 _PATIENCE = 2
-# Seconds until a smaller range may be asked for, where the tick ended for lack of patience.
+# Seconds until a smaller range may be requested, if the tick ended after timeouts.
 _SMALLER_SECONDS = 1.0
-# Of no block: who knows what he has not got says so.
+# The hash of no block: an endpoint that detects unknown blocks returns an error for it.
 _INVENTED = "0x" + "1234abcd" * 8
-# What an endpoint that does not serve logs by block hash may answer.
+# Errors of endpoints that do not serve logs by block hash.
 _NOT_PINNED = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 _TOO_MUCH = {ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT}
 
@@ -37,7 +37,7 @@ _NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """One filter; `clock` counts seconds."""
+    """Queries logs of one filter; `clock` counts seconds."""
 
     wanted: Filter
     clock: Callable[[], float]
@@ -50,14 +50,14 @@ class LogQuery:
         divides_unknown: bool = True,
         patience: int = _PATIENCE,
     ) -> list[Log]:
-        """Return the checked logs of these blocks, in order.
+        """Return the validated logs of these blocks, in order.
 
-        A request that the endpoint does not understand is divided with `divides_unknown` only:
-        another endpoint may understand it. `patience` is how many more requests may stay without
-        a response.
+        A request that the endpoint does not understand is divided only with `divides_unknown`,
+        because another endpoint may understand it. `max_timeouts` is how many more requests may
+        time out.
 
         Raises:
-            RpcError: not even one block at a time is answered, or the answer is wrong.
+            RpcError: not even single blocks are answered, or the answer is wrong.
         """
         limits = endpoint.limits
         try:
@@ -89,7 +89,7 @@ class LogQuery:
         divides_unknown: bool,
         patience: int,
     ) -> list[Log]:
-        """Return the logs of a refused range from smaller ranges, or raise the refusal."""
+        """Return the logs of a refused range from smaller ranges, or raise the original error."""
         patience -= isinstance(error, RpcTimeoutError)
         is_unknown = error.kind is ErrorKind.UNKNOWN
         if error.kind not in DIVISIBLE or (is_unknown and not divides_unknown):
@@ -111,13 +111,13 @@ class LogQuery:
     def pinned(
         self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_to_come: bool = True
     ) -> list[Log] | None:
-        """Return the logs of these very blocks, by their hashes; None: it does not serve that now.
+        """Return the logs of exactly these blocks, by hash, or None if that is not served now.
 
-        Where no proof is to come, a block whose count may be a limit is compared with its
-        receipts.
+        Unless a proof is pending, a block whose log count may be a silent limit is compared with
+        its receipts.
 
         Raises:
-            RpcError: it does not know one of the blocks, or the answer is wrong.
+            RpcError: the endpoint does not know one of the blocks, or the answer is wrong.
         """
         limits = endpoint.limits
         if limits.pins is False:
@@ -128,7 +128,7 @@ class LogQuery:
         except RpcError as error:
             if error.kind not in _NOT_PINNED | _TOO_MUCH:
                 raise
-            # Of blocks that are too much, too: a range is got in other ways.
+            # Also if the blocks are too large: the caller can fetch a range in smaller parts.
             if error.kind in _NOT_PINNED:
                 limits.was_not_pinned()
             return None
@@ -159,18 +159,18 @@ class LogQuery:
         sample: Sequence[BlockRef],
         logs: Sequence[Log],
     ) -> bool:
-        """Tell whether the logs of a range lack some that the endpoint gives by blocks' hashes.
+        """Return whether the logs of a range lack some that the endpoint returns by block hash.
 
-        Where it serves none by hash, that cannot be told.
+        The result is False if the endpoint does not serve logs by block hash.
 
         Raises:
-            RpcError: it does not know one of the blocks, its chain has just changed, or the
-                answer is wrong.
+            RpcError: the endpoint does not know one of the blocks, its chain has just changed, or
+                the answer is wrong.
         """
         there = self.pinned(endpoint, sample)
         if there is None or not _missing(there, logs):
             return False
-        # Or they were of another fork.
+        # The first logs may have been of another fork.
         missing = _missing(there, self._asked(endpoint, blocks))
         if not missing:
             words = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
@@ -180,10 +180,10 @@ class LogQuery:
         return True
 
     def is_inside(self, endpoint: Endpoint) -> bool:
-        """Tell whether it says of a block that it does not know it; asks once.
+        """Return whether the endpoint returns an error for an unknown block; it is asked only once.
 
         Raises:
-            RpcError: it does not answer now.
+            RpcError: the endpoint does not answer now.
         """
         limits = endpoint.limits
         if limits.admits is None:
@@ -233,9 +233,9 @@ class LogQuery:
         return self._checked(endpoint, answers, blocks)
 
     def _compared(self, endpoint: Endpoint, block: BlockRange, logs: list[Log]) -> list[Log]:
-        """Compare the logs of one block with its receipts, if they can be had: they may be more.
+        """Compare the logs of one block with its receipts, which may contain more.
 
-        Where they cannot, nothing shows; nor is the block proven then.
+        Without receipts the logs are returned as they are, and the block is not proven either.
         """
         try:
             there = self._from_receipts(endpoint, block, _NO_REFUSAL)
@@ -244,7 +244,7 @@ class LogQuery:
         return self._fuller(endpoint, logs, there)
 
     def _fuller(self, endpoint: Endpoint, logs: list[Log], again: list[Log]) -> list[Log]:
-        """Return the fuller of two answers to one question, the second got in another way."""
+        """Return the fuller of two results of one query, the second fetched in another way."""
         if len(again) < len(logs):
             return logs
         missing = _missing(again, logs)
@@ -264,7 +264,7 @@ class LogQuery:
         )
 
     def _of_block(self, endpoint: Endpoint, block: BlockRange, refusal: RpcError) -> list[Log]:
-        """Get the logs of one block that are too many for one answer in other ways."""
+        """Fetch the logs of one block that are too many for one response, in other ways."""
         try:
             return self._from_receipts(endpoint, block, refusal)
         except RpcError as error:
@@ -273,7 +273,7 @@ class LogQuery:
             return self._by_topic(endpoint, block, error)
 
     def _by_topic(self, endpoint: Endpoint, block: BlockRange, refusal: RpcError) -> list[Log]:
-        """Ask for each kind of log by itself, and give up at the first that is too much."""
+        """Request each topic separately; raise the original error if one is still too large."""
         logs: list[Log] = []
         try:
             for topic in sorted(self.wanted.topics):
@@ -290,13 +290,13 @@ class LogQuery:
     def _from_receipts(
         self, endpoint: Endpoint, block: BlockRange, refusal: RpcError
     ) -> list[Log]:
-        """Pick the logs of one block out of its receipts, where the endpoint gives those."""
+        """Extract the logs of one block from its receipts, if the endpoint serves them."""
         WINDOW_SPLITS.labels("one block").inc()
         try:
             there: FullHeader = all_of(endpoint, [block.first])[block.first]
             ((_, given),) = receipts(endpoint, [there])
         except RpcError as error:
-            # That the receipts are not served says nothing about the block's logs.
+            # Missing receipts show nothing about the block's logs, so the original error is kept.
             words = f"{refusal.words}; nor are its receipts to be had: {error.words}"
             raise RpcError(endpoint.name, refusal.kind, words) from None
         answers = [log for receipt in given for log in receipt.logs if self.wanted.matches(log)]
@@ -318,6 +318,6 @@ class LogQuery:
 
 
 def _missing(logs: Sequence[Log], among: Sequence[Log]) -> list[Log]:
-    """Return the logs that are not among the others."""
+    """Return the logs that are not in `present_logs`."""
     there = {(log.block_hash, log.index) for log in among}
     return [log for log in logs if (log.block_hash, log.index) not in there]

@@ -1,4 +1,4 @@
-"""Gives each log the time of its block, which logs and headers must agree to be the same."""
+"""Sets the timestamp of each log to that of its block, and checks that both are of one block."""
 
 from collections.abc import Iterable
 
@@ -13,9 +13,9 @@ _TIMES_DIFFER = Repeating("log_timestamp_mismatch")
 
 
 def fill_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader]) -> None:
-    """Give each log its block's time; logs and headers must tell of the same blocks.
+    """Set each log's time to that of its block header; the block hashes must match.
 
-    The header's time holds: it is what all endpoints show, and what can be proven.
+    The header's timestamp is used because all endpoints show it and it can be proven.
 
     Raises:
         RpcError: a log is of another block than the header of its height.

@@ -1,4 +1,4 @@
-"""Which heights of a range are looked at, where not every header is read."""
+"""Selects the heights of a range that are sampled if not every header is read."""
 
 from collections.abc import Sequence
 
@@ -8,16 +8,16 @@ from oracle.rpc.endpoints.range_sizer import LOOKED_AT
 
 
 def before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
-    """Return the heights before the first log: what is forgotten is the beginning."""
+    """Return the heights before the first log; endpoints that prune lose the beginning."""
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 
 
 def some_of(heights: range) -> set[int]:
-    """Return a few of these heights, far apart: one of them may have transactions."""
+    """Return a few of these heights, evenly spread: one of them may have transactions."""
     return set(heights[:: max(1, len(heights) // LOOKED_AT)])
 
 
 def looked_at_again(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
-    """Return heights to be read in a second way: most behind the last log, where answers end."""
+    """Return heights to fetch again, most of them after the last log, where responses are cut."""
     behind = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
     return some_of(behind) | some_of(range(blocks.first, blocks.last + 1))

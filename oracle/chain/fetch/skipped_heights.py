@@ -1,7 +1,7 @@
-"""Tells heights that the chain skipped from blocks that an endpoint lacks.
+"""Distinguishes heights that the chain skipped from blocks that an endpoint lacks.
 
-That nobody shows a block at a height proves nothing. That the next block names one below it as its
-parent does. See docs/explanation/ingest.md#skipped-heights.
+A height at which no endpoint shows a block is no proof. The proof is that the next block names
+a block below the height as its parent. See docs/explanation/ingest.md#skipped-heights.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from oracle.rpc.headers import linked
 from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Heights that are looked at one by one, before every second, fourth, eighth one is.
+# How many heights are queried one by one, before the steps grow exponentially.
 _NEAR = 16
-# An honest chain takes one or two; who makes blocks up is not followed for ever.
+# An honest chain takes one or two rounds; the limit stops endpoints that invent blocks.
 _ROUNDS = 64
 
 
 class Neighbours(NamedTuple):
-    """The blocks right before and right after heights that have none."""
+    """The blocks directly before and after a range of heights without blocks."""
 
     before: FullHeader
     after: FullHeader
@@ -37,13 +37,14 @@ class Neighbours(NamedTuple):
 def linked_up_to(
     endpoint: Endpoint, blocks: BlockRange, calibration: Calibration, *, full: bool
 ) -> list[FullHeader]:
-    """Return the blocks of a range, linked; where there is none the next one after it.
+    """Return the linked blocks of a range, or the next block after it if the range has none.
 
-    What is missing before the first of them was skipped: its parent lies below the range. What is
-    missing after the last one is asked for again. For `full` see `full_headers_of`.
+    Heights missing before the first block were skipped: its parent is below the range. Blocks
+    missing after the last one are requested again later. `with_transactions`: see
+    `fetch_full_headers`.
 
     Raises:
-        RpcError: one is missing, they do not link, or the endpoint does not show that they do.
+        RpcError: a block is missing, the blocks do not link, or the endpoint cannot prove it.
     """
     chain = chained(endpoint, blocks, full=full)
     if not chain:
@@ -61,10 +62,10 @@ def linked_up_to(
 
 
 def linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
-    """Return every block of the range, each the parent of the next; none where all were skipped.
+    """Return every block of the range, each the parent of the next; empty if all were skipped.
 
     Raises:
-        RpcError: one is missing, or they do not link.
+        RpcError: a block is missing, or they do not link.
     """
     chain = linked(endpoint.client, blocks)
     first = chain[-1].number + 1 if chain else blocks.first
@@ -77,7 +78,7 @@ def linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
 
 
 def highest(endpoint: Endpoint, wanted: int) -> int:
-    """Return how far an endpoint has come; asked anew where that is not known to be `wanted`.
+    """Return the endpoint's highest block, queried only if not known to be high enough.
 
     Raises:
         RpcError: no usable answer.
@@ -89,10 +90,12 @@ def highest(endpoint: Endpoint, wanted: int) -> int:
 
 
 def await_height(endpoint: Endpoint, last: int) -> None:
-    """Never ask an endpoint for a block above its own head: it would say that it is empty.
+    """Check that the endpoint has a height before it is queried there.
+
+    Above their own head, endpoints return empty results instead of an error.
 
     Raises:
-        RpcError: it has not got it.
+        RpcError: the endpoint has not reached the height.
     """
     if highest(endpoint, last) < last:
         words = f"has blocks up to {endpoint.highest_block}, not {last}"
@@ -100,12 +103,12 @@ def await_height(endpoint: Endpoint, last: int) -> None:
 
 
 def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
-    """Return the blocks around heights at which an endpoint shows none, as its hashes prove them.
+    """Return the blocks around heights at which an endpoint shows none, as proven by parent hashes.
 
-    Whichever block above is found, its parents lead down to the next one.
+    From any block above the gap, the parent hashes lead down to the first block after it.
 
     Raises:
-        RpcError: it has no block above, or one of these heights after all; or no usable answer.
+        RpcError: the endpoint has no block above, or has one of these heights; or no usable answer.
     """
     top = highest(endpoint, skipped.last + 1)
     for _ in range(_ROUNDS):
@@ -122,10 +125,10 @@ def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
 
 
 def block_up_to(endpoint: Endpoint, height: int) -> BlockRef:
-    """Return the block of this height, or the last one before it where the chain skipped it.
+    """Return the block at this height, or the last one before it if the chain skipped the height.
 
     Raises:
-        RpcError: the endpoint lacks it, or gives no usable answer.
+        RpcError: the endpoint lacks the block, or gives no usable answer.
     """
     block = endpoint.header(height)
     if block is not None:
@@ -134,7 +137,7 @@ def block_up_to(endpoint: Endpoint, height: int) -> BlockRef:
 
 
 def parent_of(endpoint: Endpoint, child: FullHeader) -> FullHeader:
-    """Return a block's parent, by its hash.
+    """Return a block's parent, fetched by its hash.
 
     Raises:
         RpcError: the endpoint lacks it, or it is not below its child; or no usable answer.
@@ -150,9 +153,9 @@ def parent_of(endpoint: Endpoint, child: FullHeader) -> FullHeader:
 
 
 def _lowest(endpoint: Endpoint, skipped: BlockRange, top: int) -> FullHeader:
-    """Return a low block above these heights, and up to `top`.
+    """Return a low block above these heights, and up to `highest_number`.
 
-    Nearly always the lowest there is: right below it is none.
+    The block is nearly always the lowest one, because there is none directly below it.
     """
     heights = _looked_at(skipped.last, top)
     found = full_headers_of(endpoint, heights) if heights else []
@@ -166,7 +169,7 @@ def _lowest(endpoint: Endpoint, skipped: BlockRange, top: int) -> FullHeader:
 
 
 def _looked_at(below: int, top: int) -> Sequence[int]:
-    """Return heights to be looked at above `below`, the farther the fewer, and `top`."""
+    """Return heights to query above `lower_height`, in growing steps, and the highest one."""
     steps = [*range(1, _NEAR), *(1 << power for power in range(4, top.bit_length() + 1))]
     heights = [below + step for step in steps if below + step < top]
     return [*heights, top] if top > below else []

@@ -1,8 +1,8 @@
-"""Gets windows from whichever endpoint gives them whole, and proves what can be.
+"""Fetches windows from whichever endpoint returns complete ones, and proves what can be proven.
 
-An endpoint that contradicts its own headers, or leaves out what another one has, loses the window
-to the next one. What contradicts a proven feature, and no endpoint proves, is refused, however
-many say the same. See docs/explanation/verification.md.
+An endpoint that contradicts its own headers, or omits logs that another one has, is replaced by
+the next one for this window. An answer that contradicts a proven feature, and that no endpoint
+can prove, is refused, however many endpoints agree. See docs/explanation/verification.md.
 """
 
 from collections import defaultdict
@@ -38,13 +38,13 @@ from oracle.rpc.endpoints.range_sizer import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Rounds through the endpoints for one window: nobody understands, a feature is refuted, once more.
+# Rounds through the endpoints for one window: request not understood, feature refuted, retry.
 _ROUNDS = 4
 
 
 @dataclass(slots=True)
 class _Round:
-    """One round through the endpoints, and what went wrong in it."""
+    """One round through the endpoints, and the errors that occurred in it."""
 
     fetcher: WindowFetcher
     endpoints: EndpointPool
@@ -92,11 +92,11 @@ class WindowSource:
         self._verifier = WindowVerifier(wanted, calibration, blooms, sampler, accuse)
         self._lies = Lies(endpoints, self._is_provable)
         self._fetcher = WindowFetcher(reader, self._query, self._verifier, self._lies.weigh)
-        # Who gave the last window: the next one is cut to its size.
+        # The endpoint of the last window: its limits size the next range.
         self._last = next(iter(endpoints))
 
     def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
-        """Return the first part of the range that is worth one window."""
+        """Return the first part of the range, as large as one window can be."""
         most = MOST_BLOCKS
         if with_headers or self._reads_blocks:
             most = MOST_WITH_HEADERS
@@ -106,10 +106,10 @@ class WindowSource:
         return self._last.limits.sizer.cut(blocks, most=most)
 
     def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
-        """Return the window of these blocks, checked as high as the policy wants.
+        """Return the window of these blocks, verified as far as the policy requires.
 
         Raises:
-            TransientError: no endpoint gives a whole and consistent answer now.
+            TransientError: no endpoint gives a complete and consistent answer now.
             InputError: an endpoint is on another chain.
         """
         top = self.policy.top(is_history=not with_headers)
@@ -117,34 +117,34 @@ class WindowSource:
         return self._fetched(WindowRequest(blocks, every, top))
 
     def from_one(self, blocks: BlockRange, endpoint: str) -> BlockWindow:
-        """Return the window of these final blocks from this endpoint, checked as `window` does.
+        """Return a window of final blocks from one endpoint, verified like `fetch_window` does.
 
         Raises:
-            TransientError: it gives no whole and consistent answer now.
+            TransientError: the endpoint gives no complete and consistent answer now.
         """
         request = WindowRequest(blocks, self.policy.every_header, self.policy.top(is_history=True))
         return self._fetched(request, only=endpoint)
 
     def facts(self) -> dict[str, dict[str, str]]:
-        """Return what is known of the chain, under no name, and of each endpoint's limits."""
+        """Return what is known of the chain, under an empty name, and of each endpoint's limits."""
         self._memory.recall()
         return {"": self.calibration.facts(), **self._memory.facts()}
 
     def is_settled(self) -> bool:
-        """Tell whether no sample is wanted any more of what history rests on."""
+        """Return whether no more samples are needed for the verification of history."""
         is_wanted = self.policy.top(is_history=True) >= Level.BLOOMED
         return not is_wanted or not self.calibration.is_any_open(self._verifier.sampler.features)
 
     def keep_newest(self, latest: BlockRef) -> None:
-        """Forget what other endpoints have shown as the newest block: it is not what is asked."""
+        """Drop the cached newest headers of endpoints whose head is not `latest`."""
         for endpoint in self._endpoints:
             endpoint.forget_newest_header(unless=latest.hash)
 
     def of(self, endpoint: Endpoint, blocks: BlockRange) -> BlockWindow:
-        """Return the window of these blocks, with headers, from this endpoint and no other.
+        """Return the window of these blocks, with headers, from this endpoint only.
 
         Raises:
-            RpcError: it gives no whole and consistent answer.
+            RpcError: the endpoint gives no complete and consistent answer.
         """
         order = WindowRequest(blocks, with_headers=True, top=self.policy.top(is_history=False))
         return self._fetcher.window(endpoint, order)
@@ -152,7 +152,7 @@ class WindowSource:
     def verified(
         self, blocks: BlockRange, level: Level, endpoint: str | None, than: str | None
     ) -> BlockWindow:
-        """See `Source.verified`."""
+        """Fetch blocks again and verify them; see `ChainReader.fetch_verified_window`."""
         top = min(level, Level.PROVEN)
         part = self.cut_verified(blocks, level)
         order = WindowRequest(part, top >= Level.PINNED, top, whole=top >= Level.PROVEN)
@@ -161,21 +161,21 @@ class WindowSource:
         return self._fetched(order, only=endpoint, avoid=avoid)
 
     def cut_verified(self, blocks: BlockRange, level: Level) -> BlockRange:
-        """Return the first part of the range that `verified` reads at once."""
+        """Return the first part of the range that `fetch_verified_window` reads at once."""
         if level < Level.PINNED:
             return self.cut(blocks, with_headers=False)
         return BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1))
 
     def allowed(self) -> Level:
-        """Return the highest level that policy and the chain allow now."""
+        """Return the highest level that policy and chain allow now."""
         return self._verifier.allowed(self.policy.top(is_history=False))
 
     def of_history(self) -> Level:
-        """Return the level that every block of history reaches now."""
+        """Return the level that every historical block reaches now."""
         return self._verifier.of_history(self.policy.top(is_history=True))
 
     def shortfall(self) -> LevelShortfall | None:
-        """Return why history does not reach the level that is wanted; None: it does, or may."""
+        """Return why history cannot reach the requested level, or None if it can or may."""
         wanted = self.policy.top(is_history=True)
         refuted = self._verifier.refuted(wanted)
         if not refuted:
@@ -183,12 +183,12 @@ class WindowSource:
         lower = Level.PINNED if self.policy.every_header else Level.SEAMED
         if wanted > Level.BLOOMED and not self._verifier.refuted(Level.BLOOMED):
             lower = Level.BLOOMED
-        # A root that no hash binds is made to fit by whoever lies.
+        # Without a valid header hash, a lying endpoint can make any root fit.
         below = Level.AUDITED if HeaderFeature.HEADER in refuted else wanted
         return LevelShortfall(wanted, lower, refuted, below)
 
     def calibrate(self) -> None:
-        """Take samples of the chain where they are wanted, and nobody did of late.
+        """Sample the chain's headers if samples are needed and none were taken recently.
 
         Raises:
             TransientError: no endpoint gives its newest headers.
@@ -198,12 +198,12 @@ class WindowSource:
             self._endpoints.use(self._fetcher.calibrate)
 
     def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
-        """Tell whether an endpoint's headers of the range link, and hash to what they say.
+        """Return whether an endpoint's headers of the range link, and hash to the block hashes.
 
-        With the block before and after them, where it has those.
+        The blocks directly before and after the range are included if the endpoint has them.
 
         Raises:
-            RpcError: it does not answer.
+            RpcError: the endpoint does not answer.
         """
         beyond = BlockRange(max(0, blocks.first - 1), blocks.last + 1)
         try:
@@ -232,7 +232,7 @@ class WindowSource:
             except RpcError as error:
                 self._refute_unproven(attempt)
                 if attempt.is_unknown and not order.divides_unknown:
-                    # Nobody understood the question: less of it may be easier.
+                    # No endpoint understood the request: a smaller range may be accepted.
                     order = replace(order, divides_unknown=True)
                 elif demotions == self._demotions:
                     refused = None if only or avoid else self._lowest_refusal(attempt)
@@ -273,9 +273,9 @@ class WindowSource:
         return self.calibration.demotions
 
     def _refute_unproven(self, attempt: _Round) -> None:
-        """Refute a feature that no block has shown, where every provider says the same against it.
+        """Refute an unproven feature if every provider gives the same answer against it.
 
-        Of what blocks have proven this is no proof.
+        For a feature that blocks have proven, agreement is no proof.
         """
         providers_by_claim: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
         provider = self._endpoints.providers()
@@ -302,7 +302,7 @@ class WindowSource:
         return self._proven(self._endpoints.others(than))
 
     def _proven(self, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
-        """Yield those of the endpoints that are on our chain."""
+        """Yield those of the endpoints that are proven to be on our chain."""
         for endpoint in endpoints:
             try:
                 self._endpoints.prove(endpoint)
@@ -311,7 +311,7 @@ class WindowSource:
             yield endpoint
 
     def _other_providers(self, than: Endpoint) -> set[str]:
-        """Return the providers besides that of `than`, but for those that are quarantined."""
+        """Return the providers other than that of the endpoint, without quarantined ones."""
         return {
             endpoint.provider
             for endpoint in self._endpoints
@@ -320,6 +320,6 @@ class WindowSource:
 
 
 def _waits_for(error: CalibrationUndecidedError, first: int) -> RefusalError:
-    """Return the refusal of the window from block `first` on, until a provider answers."""
+    """Return the refusal of a window from `first_block` on, until a provider answers."""
     block_hash = Hash(error.question.block_hash)
     return RefusalError(BlockRefusal(first, block_hash, CALIBRATION, str(error)))

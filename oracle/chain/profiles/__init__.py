@@ -1,1 +1,1 @@
-"""How the contracts of a network are read: TOML profiles, compiled to event mappings."""
+"""Network profiles: TOML files that define how contracts are read, and their compiler."""

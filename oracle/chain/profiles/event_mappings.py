@@ -1,4 +1,4 @@
-"""Reads what a profile takes an event or a call to say: `says`, `when`, and a value a field."""
+"""Parses the event mappings of a profile: `says`, `when`, `unless`, and a value per field."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -16,14 +16,14 @@ _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 
 
 class Readings(NamedTuple):
-    """What one event or call says as the options are, and what it says only with others."""
+    """The mappings of one event or call that the options enable, and those they disable."""
 
     held: list[EventMapping]
     ruled_out: list[EventMapping]
 
 
 def readings_of(key: str, written: object, settings: Settings, faults: Faults) -> Readings:
-    """Return the readings of one event or call."""
+    """Return the mappings of one event or call."""
     found = Readings([], [])
     for place, table in faults.rows(key, written):
         says = _says(place, table, faults)
@@ -57,7 +57,7 @@ def _says(key: str, table: Table, faults: Faults) -> type[DomainEvent] | None:
 def _conditions(
     key: str, table: Table, settings: Settings, faults: Faults
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
-    """Return how the options compare, and what arguments are to be compared with."""
+    """Return the results of comparing options, and the literals to compare arguments with."""
     known, tests = list[bool](), dict[str, tuple[Literal, ...]]()
     for path, written in faults.tables(key, table).items():
         try:
@@ -72,7 +72,7 @@ def _conditions(
 
 
 def _is_condition_met(chosen: object, literals: Sequence[Literal]) -> bool:
-    """Compare an option; one that could never be equal is a slip of the pen."""
+    """Return whether an option has one of the values; a literal of another type is a fault."""
     for literal in literals:
         if type(literal) is not type(chosen):
             raise ValueError(f"is {chosen!r}, and never {literal!r}")

@@ -1,4 +1,4 @@
-"""Turns stored logs and calls into events, by the profile of the network."""
+"""Decodes stored logs and calls into events, by the profile of the network."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -32,21 +32,21 @@ _SELECTOR_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What the logs say, each list in order of position."""
+    """The events decoded from logs and calls, each list in order of position."""
 
     events: list[DomainEvent]
     contract_events: list[ContractEvent]
-    # What could not be read, in order of position.
+    # Rows that could not be decoded, in order of position.
     dead: list[DeadLetter] = field(default_factory=list)
 
 
-# What comes of a log: an event of ours, several in a list, one of the oracle contract, or one
-# of it that takes the call before the log.
+# The result of decoding a row: one domain event, a list of them, an event of the oracle contract,
+# or one of its events that needs the call besides the log.
 _ONE, _MANY, _ORACLE, _ROUND = range(4)
 
 
 class _Route(NamedTuple):
-    """What to make of one event or function of one contract, and what comes of it."""
+    """The decoder of one event or function of one contract, and the kind of its result."""
 
     read: Callable[..., Any]
     comes: int
@@ -57,18 +57,18 @@ _NOBODY: dict[Any, _Route] = {}
 
 
 class EventReader:
-    """Reads what the contracts of one network said; never asks the chain.
+    """Decodes the logs and calls of one network's contracts; never queries the chain.
 
-    `addresses` and `topics` are lower case: what `eth_getLogs` is asked for. `selectors` are the
-    functions whose calls we read, by contract: `0x` and 8 hex digits; empty where logs say all.
+    `addresses` and `topics` are lower case, as used in `eth_getLogs`. `selectors` are the functions
+    whose calls are read, by contract: `0x` and 8 hex digits; empty if logs are sufficient.
     """
 
     def __init__(self, profile: Profile, placed: Mapping[Address, str]) -> None:
-        """`placed` names the contract of each address: of the profile, or the oracle contract."""
+        """Create a reader; contracts are those of the profile, or the oracle contract."""
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
-        # By address: the contract's name, and the first topics of what we read of it.
+        # By address: the contract's name, and the first topics of the events that are read.
         self.contracts: dict[Address, tuple[str, tuple[str, ...]]] = {}
         for address, name in placed.items():
             contract = profile.contracts.get(name)
@@ -78,7 +78,7 @@ class EventReader:
                 self._by_topic.setdefault(topic, {})[address] = route
             if contract is not None and contract.calls:
                 self._by_selector[address] = _routes_of_calls(contract)
-        # Changes with whatever changes what is read.
+        # Changes with everything that affects the decoded events.
         self.identity = profile.identity
         self.feed: RelayReader | None = None
         self.addresses = tuple(self.contracts)
@@ -101,13 +101,13 @@ class EventReader:
         oracle: str | None,
         options: Mapping[str, Literal] | None = None,
     ) -> Self:
-        """Return the reader of a profile (`open_profile`) for contracts at these addresses.
+        """Return the reader of a profile (`load_profile`) for contracts at these addresses.
 
-        An address that the profile itself knows may be left out.
+        Addresses that the profile itself contains may be left out.
 
         Raises:
-            InputError: unknown or faulty profile, a contract without an address or the other way
-                round, one address twice, or a malformed address.
+            InputError: unknown or invalid profile, a contract without an address or an address
+                without a contract, a duplicate address, or a malformed address.
         """
         known = open_profile(profile, options)
         placed = {
@@ -127,24 +127,24 @@ class EventReader:
         return cls(known, by_address)
 
     def beside(self, feed: RelayReader) -> Self:
-        """Return the same reader of logs, beside a feed that is read, too."""
+        """Return a copy of this reader that also has the reader of a feed."""
         beside = copy(self)
         beside.feed, beside.identity = feed, f"{self.identity} beside {feed.identity}"
         return beside
 
     def needs_call(self, log: Log) -> bool:
-        """Tell whether the log can only be read beside the call that made it."""
+        """Return whether the log can only be decoded with the call that made it."""
         route = self._by_topic.get(log.topics[0], _NOBODY).get(log.address)
         return route is not None and route.comes == _ROUND
 
     def name_of(self, topic: str) -> str:
-        """Return the name of an event that we read, by its first topic."""
+        """Return the name of a known event by its first topic."""
         return next(iter(self._by_topic[topic].values())).name
 
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
-        """Return what the logs and calls say, in order of position; others are passed over.
+        """Return the events of the logs and calls, in order of position; unknown rows are skipped.
 
-        Calls that were reverted say nothing. What we know and cannot read is in `dead`.
+        Reverted calls yield no event. Known rows that cannot be decoded are in `dead_letters`.
         """
         made_by = {(call.block_hash, call.tx_hash): call for call in calls}
         find = self._by_topic.get
@@ -175,7 +175,7 @@ class EventReader:
         return decoded
 
     def _read_calls(self, calls: Sequence[Call], decoded: Decoded) -> None:
-        """Say what calls say; a reverted one defines nothing.
+        """Append the events of successful calls; a reverted call has no effect.
 
         See docs/explanation/crynux.md#vsstask-contracts.
         """
@@ -212,7 +212,7 @@ def _call(made_by: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
 
 
 def _routes(contract: Contract) -> dict[str, _Route]:
-    """Return what is made of each event, by its first topic."""
+    """Return the route of each event, by its first topic."""
     by_topic: dict[str, list[ContractVocabulary]] = {}
     for speech in contract.events:
         by_topic.setdefault(speech.signature.digest, []).append(speech)
@@ -228,7 +228,7 @@ def _route(speeches: Sequence[ContractVocabulary]) -> _Route:
 
 
 def _told_apart(speeches: Sequence[ContractVocabulary]) -> Callable[[Log], list[DomainEvent]]:
-    """Return the reader of events of one first topic, by topics and length.
+    """Return a reader of events that share a first topic but differ in topics or length.
 
     See tests/faults/ingest/cases.toml#64.
     """
@@ -276,9 +276,9 @@ def _address(contract: str, written: str) -> Address:
 
 
 def part_of(reader: EventReader, scope: IngestScope) -> EventReader:
-    """Return a reader that asks for this scope only, and understands all that the whole one does.
+    """Return a copy of the reader that requests only this scope, but decodes everything.
 
-    It is for fetching: what it fetched is folded by the whole reader.
+    The copy is for fetching; the fetched rows are decoded and folded by the full reader.
     """
     part = copy(reader)
     part.addresses = tuple(each for each in reader.addresses if each in scope.addresses)

@@ -1,7 +1,7 @@
-"""A profile: which events and calls of which contracts we read, and what each means in our words.
+"""The data model of a profile: which events and calls are read, and how they map to domain events.
 
-It is data: a TOML file, shipped or a user's own (docs/how-to/add-a-network.md);
-`profile_loader` reads it.
+A profile is a TOML file, shipped or the user's own (docs/how-to/add-a-network.md), which
+`profile_loader` reads.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 from oracle.chain.decode.abi import AbiSignature
 from oracle.domain.events.network_events import DomainEvent
 
-# What a field is made of where it is no argument: of the transaction of a call.
+# Sources of a field other than arguments: sender and value of the call's transaction.
 SENDER = "@sender"
 AMOUNT = "@value"
-# A word of an enum that means: the field is not there.
+# The enum word for an absent field.
 ABSENT = "absent"
 
-# A number, a truth or a text that a profile writes down.
+# A number, boolean or text literal in a profile.
 Literal = bool | int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a field takes: arguments, or a constant.
+    """The source of a field's value: arguments, or a constant.
 
-    Several `arguments`, or one where `is_list`, become a list. `enum` names the table that turns
-    a number or text into one of our words. A constant has no arguments; it is of our own kind.
+    Several `arguments`, or one with `is_list`, become a list. `enum` names the table that maps a
+    number or text to an enumeration value. A constant has no arguments and the field's own type.
     """
 
     arguments: tuple[str, ...] = ()
@@ -38,10 +38,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class EventMapping:
-    """One thing that an event or a call says, where its arguments are as `when` says.
+    """One domain event that an event or a call yields if its arguments match the conditions.
 
-    `key` is where it stands in the file. `says` None: nothing, and that is known. `when` lists
-    the values that an argument must have, `unless` those that it must not.
+    `key` is the position in the file. `event_type` is None for a mapping that yields no event on
+    purpose. `when` lists the values that an argument must have, `unless` those that it must not.
     """
 
     key: str
@@ -53,9 +53,9 @@ class EventMapping:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """Our words for a contract's numbers or texts, each table from a block on, ascending.
+    """Maps a contract's numbers or texts to enumeration values; each table applies from a block on.
 
-    `otherwise` is the word for everything else, or ABSENT; None: it cannot be read.
+    `otherwise` is the value for everything else, or ABSENT; without it, other input is an error.
     """
 
     key: str
@@ -64,10 +64,10 @@ class Enum:
 
 
 class CompiledMapping(NamedTuple):
-    """A reader of one event or function: it returns an event of ours, or a list where `many`.
+    """The decoder of one event or function; returns one event, or a list if `returns_list`.
 
-    It raises ValueError for what cannot be read. `digits`: how long the data of such a log is,
-    in characters; None where that varies.
+    Rows that cannot be decoded raise ValueError. `data_length` is the length of the log's
+    data in characters; None if it varies.
     """
 
     read: Callable[..., Any]
@@ -76,7 +76,7 @@ class CompiledMapping(NamedTuple):
 
 
 class ContractVocabulary(NamedTuple):
-    """An event or a function with all that it may say, in order, and what reads it."""
+    """An event or function with its mappings, in order, and their compiled decoder."""
 
     signature: AbiSignature
     readings: tuple[EventMapping, ...]
@@ -85,9 +85,9 @@ class ContractVocabulary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What we read of one contract; `address` and `start_block` where the profile knows them.
+    """One contract of a profile; `address` and `start_block` are set if the profile knows them.
 
-    `is_proxy`: its code is elsewhere, and not looked at.
+    `is_proxy`: its code is at another address, and is not checked.
     """
 
     name: str
@@ -99,13 +99,13 @@ class Contract:
 
     @property
     def readings(self) -> list[EventMapping]:
-        """Every reading of it."""
+        """All mappings of the contract's events and calls."""
         return [reading for speech in (*self.events, *self.calls) for reading in speech.readings]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The unit that a network's fees and stakes are shown in; `decimals` as of ERC-20."""
+    """The unit in which a network's fees and stakes are shown; `decimals` as in ERC-20."""
 
     symbol: str = "tokens"
     decimals: int = 18
@@ -118,9 +118,9 @@ DEFAULT_TOKEN = Token()
 class Profile:
     """How the contracts of one kind of network are read.
 
-    `identity` changes with whatever changes what is read; it is part of the rules id.
+    `identity` changes with everything that affects decoding; it is part of the rules id.
     `has_rounds`: several nodes share a task, commit and disclose.
-    `options` are as they stand, `origin` is the file.
+    `options` are the effective values, `origin` is the file.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Profile:
 
     @property
     def says(self) -> frozenset[type[DomainEvent]]:
-        """Every type of event that it can make."""
+        """Every type of event that the profile can yield."""
         return frozenset(
             reading.says
             for contract in self.contracts.values()
@@ -143,7 +143,7 @@ class Profile:
 
     @property
     def tells(self) -> dict[type[DomainEvent], frozenset[str]]:
-        """Which fields it fills of every type of event that it can make."""
+        """The fields that the profile fills, for every type of event that it can yield."""
         told: dict[type[DomainEvent], frozenset[str]] = {}
         for contract in self.contracts.values():
             for reading in contract.readings:
@@ -154,5 +154,5 @@ class Profile:
 
     @property
     def reads_calls(self) -> bool:
-        """Whether whole blocks are needed: some of it stands in the input of calls only."""
+        """Whether whole blocks are needed, because some data is only in the input of calls."""
         return any(contract.calls for contract in self.contracts.values())

@@ -1,7 +1,7 @@
-"""Compiles what a profile says about an event or a function into one function that reads it.
+"""Compiles the mappings of an event or function into one decoder function.
 
-What is taken, turned into our words and put into an event are closures, made once: a mapping that
-is data costs what one written by hand does.
+Argument lookup, enum conversion and record building are closures that are built once, so that a
+mapping defined as data is as fast as one written by hand.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,14 +32,14 @@ from oracle.domain.logs import Call, Log
 
 _LONGEST_SHOWN = 40
 
-# The fields that are words, and which words they take.
+# The enumeration fields, and the enumeration class of each.
 WORDS: Mapping[str, type[StrEnum]] = {
     name: kind.enum for name, kind in FIELD_KINDS.items() if kind.enum is not None
 }
 
 
 class _EnumTable(dict[Literal, StrEnum | None]):
-    """A table; what is not in it reads as `rest`, or cannot be read."""
+    """A table of enumeration values; other keys give the default, or raise MalformedError."""
 
     def __init__(self, key: str, words: Mapping[Literal, StrEnum | None]) -> None:
         super().__init__(words)
@@ -48,7 +48,7 @@ class _EnumTable(dict[Literal, StrEnum | None]):
         self._rest: StrEnum | None = None
 
     def otherwise(self, rest: StrEnum | None) -> None:
-        """Say what everything else reads as."""
+        """Set the value of all keys that are not in the table."""
         self._has_rest, self._rest = True, rest
 
     def __missing__(self, said: Literal) -> StrEnum | None:
@@ -58,10 +58,10 @@ class _EnumTable(dict[Literal, StrEnum | None]):
 
 
 def word_of(enum: Enum, field: str, given: TypedValue, block: Getter) -> Getter:
-    """Return what reads a field's word; `block` reads the number of the block.
+    """Return the getter of an enumeration field; `get_block` reads the block number.
 
     Raises:
-        ValueError: the enum is of other words, or of another type, than field and value are.
+        ValueError: the enum's words or input type do not fit the field or value.
     """
     _check(enum, field, given)
     tables = [(first, _words(enum, field, table)) for first, table in enum.tables]
@@ -107,12 +107,12 @@ def _check(enum: Enum, field: str, given: TypedValue) -> None:
 
 _Taker: TypeAlias = Callable[[Any], Parts]
 _Condition: TypeAlias = Callable[[Parts], bool]
-# The block is the last of the parts.
+# The block number is the last of the parts.
 _BLOCK: Getter = itemgetter(-1)
 
 
 class _Reading(NamedTuple):
-    """What makes the event, None: nothing is said; and what must hold of the parts."""
+    """The builder of the event, or None for no event; and the conditions on the parts."""
 
     make: RecordReader | None
     conditions: Sequence[_Condition]
@@ -120,7 +120,7 @@ class _Reading(NamedTuple):
 
 @dataclass(slots=True)
 class Compiler:
-    """Compiles the readings of one profile, and notes every fault as `key: what is wrong`."""
+    """Compiles the mappings of one profile, and collects faults as `key: what is wrong`."""
 
     enums: Mapping[str, Enum]
     faults: list[str] = field(default_factory=list)
@@ -128,13 +128,13 @@ class Compiler:
     def event(
         self, signature: AbiSignature, readings: Sequence[EventMapping]
     ) -> CompiledMapping | None:
-        """Return the reader of logs of this event; None where there is a fault."""
+        """Return the decoder of this event's logs, or None if there is a fault."""
         try:
             plan = plan_of(signature, arguments_in(_paths(readings)))
         except ValueError as error:
             self.faults.append(f"{readings[0].key}: {error}, in {signature.text}")
             return None
-        # Words that shift at a block are told by it.
+        # An enum with several tables needs the block number among the parts.
         is_dated = any(len(enum.tables) > 1 for enum in self.enums.values())
         take = _dated(plan.take) if is_dated else plan.take
         inputs = Inputs(signature, plan.inputs, is_log=True)
@@ -143,7 +143,7 @@ class Compiler:
     def call(
         self, signature: AbiSignature, readings: Sequence[EventMapping]
     ) -> CompiledMapping | None:
-        """Return the reader of calls of this function; None where there is a fault."""
+        """Return the decoder of this function's calls, or None if there is a fault."""
         try:
             take, inputs = call_inputs(signature)
         except ValueError as error:
@@ -182,7 +182,7 @@ def _dated(take: LogTaker) -> LogTaker:
 
 
 def _reader_of_several(readings: Sequence[_Reading], take: _Taker) -> Callable[[Any], Any]:
-    """Return what says everything that holds, in order; where nothing does, it cannot be read."""
+    """Return a reader of all matching mappings, in order; no match raises MalformedError."""
 
     def read(row: Log | Call) -> list[Any]:
         parts, said, holds = take(row), list[Any](), False
@@ -200,14 +200,14 @@ def _reader_of_several(readings: Sequence[_Reading], take: _Taker) -> Callable[[
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Finds what reads our fields, and what must hold, of one event or function."""
+    """Compiles the field getters and conditions of one event or function."""
 
     compiler: Compiler
     inputs: Inputs
     take: _Taker
 
     def maker(self, reading: EventMapping) -> RecordReader | None:
-        """Return what makes the event; None where nothing is said, or there is a fault."""
+        """Return the builder of the event, or None for no event or after a fault."""
         if reading.says is None:
             return None
         faults_before = len(self.compiler.faults)
@@ -217,7 +217,7 @@ class _Fields:
         return reader_of(reading.says, values, self.take)
 
     def _values(self, reading: EventMapping, kind: type[DomainEvent]) -> dict[str, Getter]:
-        """Return what reads every field of ours that the reading fills."""
+        """Return the getter of every event field that the mapping fills."""
         wanted, needed = field_kinds_of(kind), set(required_fields_of(kind))
         for name in needed - reading.values.keys():
             self.compiler.faults.append(f"{reading.key}: {NAMES[kind]} needs {name}")
@@ -248,14 +248,14 @@ class _Fields:
     def _fitted(self, name: str, value: Value, given: TypedValue) -> Getter:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
-            # One with a fault is told of where it stands.
+            # The fault of the enum itself was reported with the enum.
             return given.read if enum is None else word_of(enum, name, given, _BLOCK)
         if name in WORDS:
             raise ValueError(f"needs an enum: {name} is one of our words")
         return fitted(name, given)
 
     def conditions(self, reading: EventMapping) -> list[_Condition]:
-        """Return what must hold of the parts."""
+        """Return the conditions on the parts."""
         found = [self._condition(reading, "when", path) for path in reading.when]
         return found + [self._condition(reading, "unless", path) for path in reading.unless]
 
@@ -273,7 +273,7 @@ class _Fields:
     def _compared(
         self, path: str, literals: Sequence[Literal]
     ) -> tuple[Getter, frozenset[Literal]]:
-        """Return what reads an argument, and the values that it is compared with."""
+        """Return the getter of an argument, and the values that it is compared with."""
         given = self.inputs.argument(path)
         for literal in literals:
             if not is_literal_in_bounds(given.kind, literal):

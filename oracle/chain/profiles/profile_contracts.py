@@ -1,4 +1,4 @@
-"""Reads the contracts of a profile: their ABI, and what each event and call of them says."""
+"""Parses the contracts of a profile: their ABI, and the mappings of each event and call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ def contract_of(
     compiler: Compiler,
     faults: Faults,
 ) -> Contract | None:
-    """Return a contract; None where it is not even a table.
+    """Return a contract, or None if it is not even a table.
 
-    Its ABI files lie below `folder`; `faults` collects what is wrong with it.
+    Its ABI files are below `folder`; its faults are added to `faults`.
     """
     key = f"contracts.{name}"
     if not isinstance(written, dict):
@@ -58,13 +58,13 @@ def contract_of(
 
 @dataclass(frozen=True, slots=True)
 class _Abi:
-    """The signatures of one contract, events and functions."""
+    """The signatures of one contract, both events and functions."""
 
     key: str
     known: Mapping[str, list[AbiSignature]]
 
     def read(self, written: object, folder: Path, faults: Faults) -> None:
-        """Take in signatures as text, and files of JSON ABIs."""
+        """Add signatures given as text, and those in JSON ABI files."""
         for entry in written if isinstance(written, list) else [written]:
             try:
                 self._take(entry, folder)
@@ -89,7 +89,7 @@ class _Abi:
             known.extend(listed(entries, what))
 
     def named(self, what: str, name: str) -> list[AbiSignature]:
-        """Return those of this name or full signature, also where only `indexed` differs."""
+        """Return the signatures of this name or full text, also if only `indexed` differs."""
         return [each for each in self.known[what] if name in (each.name, each.text)]
 
 
@@ -102,7 +102,7 @@ def _vocabulary(
     compiler: Compiler,
     faults: Faults,
 ) -> list[ContractVocabulary]:
-    """Return what is read of events or functions; those without a reading left are not."""
+    """Return the mapped events or functions; those without an active mapping are left out."""
     found: list[ContractVocabulary] = []
     for name, rows in written.items():
         key = f"{abi.key}.{_TABLES[what]}.{name}"
@@ -116,7 +116,7 @@ def _vocabulary(
             if any(signature is speech.signature for speech in found):
                 faults.add(key, f"{signature.text} is read above already")
             if ruled_out:
-                # For its faults: they are to be told before somebody sets the option.
+                # Compiled only for its faults, so that they are reported before the option is set.
                 compile_(signature, ruled_out)
             compiled = compile_(signature, readings) if readings else None
             if compiled is not None:
@@ -130,7 +130,11 @@ _TABLES = {"event": "events", "function": "calls"}
 def _complain_of_duplicates(
     key: str, events: Sequence[ContractVocabulary], faults: Faults
 ) -> None:
-    """Logs of one first topic are told apart by their topics and the length of their data."""
+    """Report events that cannot be distinguished.
+
+    Logs that share a first topic are distinguished by their topic count and the length of their
+    data.
+    """
     seen: dict[tuple[object, ...], str] = {}
     for signature, _, compiled in events:
         topics = sum(parameter.indexed for parameter in signature.inputs)

@@ -1,4 +1,4 @@
-"""Reads the enums of a profile: our words for a contract's numbers and texts, block by block."""
+"""Parses the enums of a profile: tables of enumeration values, each from a block on."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -10,7 +10,7 @@ _KEYS = ("words", "otherwise", "from_block")
 
 
 def enum_of(key: str, written: object, settings: Settings, faults: Faults) -> Enum | None:
-    """Return an enum, written as one table or as several, each from a block on."""
+    """Return an enum, given as one table or as several, each from a block on."""
     before = len(faults.found)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
     rests: set[str | None] = set()
@@ -45,7 +45,7 @@ def _block(key: str, table: Table, settings: Settings, faults: Faults) -> int:
 
 
 def _words(key: str, table: Table, faults: Faults) -> Mapping[Literal, str]:
-    """Return the words: of numbers from 0 on where they are a list, else of what names them."""
+    """Return the words by input: a list is numbered from 0, a table is keyed by the input."""
     written = table.get("words")
     if isinstance(written, list):
         written = {str(place): word for place, word in enumerate(written)}
@@ -69,7 +69,7 @@ def _rest(key: str, table: Table, faults: Faults) -> str | None:
 
 
 def _complain_of_gaps(enum: Enum, faults: Faults) -> None:
-    """A number between others that has no word would be found out by a dead letter."""
+    """Report unmapped numbers between others, which would otherwise become dead letters."""
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:

@@ -1,6 +1,6 @@
-"""Reads a profile from its TOML file, and finds every fault of it at once.
+"""Loads a profile from its TOML file, and reports all of its faults at once.
 
-docs/how-to/add-a-network.md says what may stand in it.
+docs/how-to/add-a-network.md describes the format.
 """
 
 import hashlib
@@ -22,25 +22,25 @@ from oracle.resources import shipped
 
 FOLDER = "profiles"
 _SUFFIX = ".toml"
-# uint8 in ERC-20; more than 36 is no amount that anybody shows.
+# ERC-20 allows any uint8; more than 36 decimals are not in use.
 _MAX_DECIMALS = 36
 _KEYS = {"name", "about", "token", "rounds", "options", "constants", "enums", "contracts"}
-# What a profile tells people, or where to look: nothing that is read depends on it.
+# Keys that do not affect decoding: descriptions, and where contracts are.
 _TELLING = {"name", "about", "token", "options", "constants"}
 _PLACES = {"abi", "address", "start_block", "proxy"}
 
 
 def shipped_names() -> list[str]:
-    """Return the names of the profiles that come with the program."""
+    """Return the names of the profiles that are shipped with the program."""
     return sorted(path.stem for path in shipped(FOLDER).glob(f"*{_SUFFIX}"))
 
 
 def open_profile(named: str, options: Mapping[str, Literal] | None = None) -> Profile:
-    """Return a profile: a shipped one by its name, or a user's by the path of its file.
+    """Return a profile: a shipped one by name, or a user's own by the path of its file.
 
     Args:
-        named: `crynux-vss`, or a path, which ends in `.toml`.
-        options: what the profile's options are to be instead of their defaults.
+        name_or_path: `crynux-vss`, or a path, which ends in `.toml`.
+        options: values of the profile's options that replace their defaults.
 
     Raises:
         InputError: there is no such profile or option, or the file has faults; each has a line
@@ -53,7 +53,7 @@ def open_profile(named: str, options: Mapping[str, Literal] | None = None) -> Pr
 
 @lru_cache(maxsize=8)
 def _shipped(named: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
-    """Read a profile of ours once: what is installed does not change under a process."""
+    """Load a shipped profile once; installed files do not change while a process runs."""
     if named not in shipped_names():
         raise InputError(
             f"[network] profile: no {named!r}; there is {', '.join(shipped_names())}, "
@@ -106,7 +106,7 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
 
 
 def _token(written: Table, faults: Faults) -> Token:
-    """Return how amounts are shown; the default where the profile does not say."""
+    """Return how amounts are shown; the default if the profile does not define it."""
     table = written.get("token", {})
     if not isinstance(table, dict):
         faults.add("token", "must be a table with symbol and decimals")
@@ -126,9 +126,9 @@ def _identity(
     contracts: Mapping[str, Contract],
     options: Mapping[str, Literal],
 ) -> str:
-    """Return the name and the sha256 of everything that decides what is read.
+    """Return the name and the sha256 of everything that affects decoding.
 
-    Where contracts are, from which block on, and what is only explained is no part of it.
+    Contract addresses, start blocks and descriptions are not part of it.
     """
     meant = {key: value for key, value in written.items() if key not in _TELLING}
     meant["contracts"] = {

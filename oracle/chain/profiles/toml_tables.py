@@ -1,4 +1,4 @@
-"""Looks into the tables of a profile's file, and notes what is wrong with them, key by key."""
+"""Reads the tables of a profile's file, and collects faults by key."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,24 +10,24 @@ from oracle.errors import InputError
 
 Table = dict[str, Any]
 
-# `$name` stands for an option or a constant of the profile.
+# `$name` refers to an option or a constant of the profile.
 _SETTING = "$"
 _KINDS = {bool: "true or false", int: "a number", str: "a text"}
 
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong with a file: `key: words`, in the order it was found."""
+    """The faults of a file as `key: message`, in the order in which they were found."""
 
     file: str
     found: list[str] = field(default_factory=list)
 
     def add(self, key: str, words: str) -> None:
-        """Note a fault."""
+        """Add a fault."""
         self.found.append(f"{key}: {words}")
 
     def unknown(self, key: str, table: Mapping[str, object], allowed: Iterable[str]) -> None:
-        """Note every key of a table that is none."""
+        """Add a fault for every key of the table that is not allowed."""
         known = list(allowed)
         for name in table.keys() - set(known):
             self.add(f"{key}.{name}".lstrip("."), f"is no key of a profile{hint(name, known)}")
@@ -54,7 +54,7 @@ class Faults:
         return []
 
     def raise_any(self) -> None:
-        """Raise InputError where there is a fault, with a line for each."""
+        """Raise InputError with a line for each fault, if there are any."""
         lines = [f"{self.file}: {fault}" for fault in self.found]
         if len(lines) == 1:
             raise InputError(lines[0])
@@ -64,7 +64,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options as they are to be, the constants, and the names of the enums."""
+    """The effective options, the constants, and the names of the enums."""
 
     options: Mapping[str, Literal]
     constants: Mapping[str, object]
@@ -72,7 +72,7 @@ class Settings:
 
     @classmethod
     def of(cls, written: Table, chosen: Mapping[str, Literal], faults: Faults) -> "Settings":
-        """Read both tables; `chosen` wins over the defaults of the file."""
+        """Parse options and constants; `overrides` replace the defaults of the file."""
         defaults: dict[str, Literal] = {}
         for name, value in faults.tables("options", written).items():
             if isinstance(value, bool | int | str):
@@ -92,11 +92,11 @@ class Settings:
         return cls(options, constants, frozenset(faults.tables("enums", written)))
 
     def is_setting(self, value: object) -> bool:
-        """Tell whether a value stands for an option or constant."""
+        """Return whether a value refers to an option or constant."""
         return isinstance(value, str) and value.startswith(_SETTING)
 
     def value(self, written: object) -> object:
-        """Return what `$name` stands for, and everything else as it is.
+        """Return the option or constant that `$name` refers to, and any other value unchanged.
 
         Raises:
             ValueError: there is no such option or constant.
@@ -109,11 +109,11 @@ class Settings:
         return known[name]
 
     def literals(self, written: object) -> tuple[Literal, ...]:
-        """Return one or several values to compare with.
+        """Return one or several literals to compare with.
 
         Raises:
-            ValueError: one is no number, text or truth, or no option or constant, or there is
-                none.
+            ValueError: a value is not a number, text or boolean, refers to an unknown option or
+                constant, or the list is empty.
         """
         found: list[Literal] = []
         if written == []:
@@ -129,7 +129,7 @@ class Settings:
 def _constants(
     written: Table, options: Mapping[str, Literal], faults: Faults
 ) -> Mapping[str, object]:
-    """Return the constants: literals, and lists of them."""
+    """Return the constants: literals, and lists of literals."""
     constants = faults.tables("constants", written)
     for name, value in constants.items():
         if name in options:

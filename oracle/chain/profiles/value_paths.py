@@ -1,4 +1,4 @@
-"""Finds what a profile takes of an event or a call: `task`, `params.id`, `@sender`."""
+"""Resolves the value paths of a profile, such as `task`, `params.id` and `@sender`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from oracle.chain.decode.call_arguments import array_of
 from oracle.chain.decode.log_parts import Getter, TypedValue
 from oracle.chain.profiles.profile import AMOUNT, SENDER, Value
 
-# Behind the arguments of a call stand its sender, its value and its block.
+# The parts after the arguments of a call are its sender, value and block.
 _OF_A_CALL = {
     SENDER: TypedValue.at(-3, "address"),
     AMOUNT: TypedValue.at(-2, "uint256"),
@@ -19,14 +19,14 @@ _OF_A_CALL = {
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What there is to take of one event or function, and what reads it."""
+    """The values that can be read of one event or function, by input name."""
 
     signature: AbiSignature
     known: Mapping[str, TypedValue]
     is_log: bool
 
     def taken(self, value: Value) -> TypedValue:
-        """Return what a value takes.
+        """Return the typed value of a field value's arguments.
 
         Raises:
             ValueError: there is no such argument.
@@ -37,10 +37,10 @@ class Inputs:
         return TypedValue(_listed(found), "", tuple(one.kind for one in found))
 
     def argument(self, path: str) -> TypedValue:
-        """Return an argument, a member of a struct, or a place of an array of fixed length.
+        """Return an argument, a member of a struct, or an element of an array of fixed length.
 
         Raises:
-            ValueError: there is no such thing.
+            ValueError: there is no such value.
         """
         if path.startswith("@"):
             return self._of_the_call(path)
@@ -64,7 +64,7 @@ class Inputs:
 
 
 def arguments_in(paths: Iterable[str]) -> frozenset[str]:
-    """Return the names of the arguments that these paths begin at."""
+    """Return the names of the arguments that these paths start with."""
     return frozenset(path.partition(".")[0] for path in paths)
 
 
@@ -88,6 +88,6 @@ def _inside(given: TypedValue, parameter: Parameter, step: str) -> tuple[TypedVa
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return `, but …` where something known is spelled nearly like this."""
+    """Return `, but …` with the closest known name, or an empty string."""
     close = get_close_matches(name, list(known), 1)
     return f", but {close[0]}" if close else ""

@@ -1,6 +1,6 @@
 """The bloom filter of logs: 2048 bits, three for each address and topic (Yellow Paper, 4.3.1).
 
-A bloom is handled as one whole number: bit 0 is the last bit of its last byte.
+A bloom is represented as one integer: bit 0 is the last bit of its last byte.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,12 +11,12 @@ from oracle.chain.proofs.keccak import keccak
 
 BYTES = 256
 _LAST_BIT = BYTES * 8 - 1
-# Addresses and first topics come again and again; of arguments only some.
+# Addresses and first topics occur again and again, indexed arguments less often.
 _REMEMBERED = 65_536
 
 
 class Logged(Protocol):
-    """What a bloom looks at in a log; both in `0x` hex."""
+    """The fields of a log that its bloom depends on; both in `0x` hex."""
 
     @property
     def address(self) -> str: ...
@@ -45,17 +45,17 @@ def bloom(logs: Iterable[Logged]) -> int:
 
 
 def may_hold(bits: int, masks: int) -> bool:
-    """Tell whether the bloom can hold what set these bits; False is certain, True is not."""
+    """Return whether the bloom may contain these mask bits; only False is certain."""
     return bits & masks == masks
 
 
 def may_log(bits: int, addresses: Iterable[int], topics: Iterable[int]) -> bool:
-    """Tell whether a log of one of these addresses with one of these topics can be in there."""
+    """Return whether the bloom may contain a log of one of the addresses and one of the topics."""
     return any(may_hold(bits, one) for one in addresses) and any(
         may_hold(bits, one) for one in topics
     )
 
 
 def written(bits: int) -> str:
-    """Return the bloom as endpoints write it: `0x` and 512 hex digits."""
+    """Return the bloom in the format of endpoints: `0x` and 512 hex digits."""
     return f"0x{bits:0512x}"

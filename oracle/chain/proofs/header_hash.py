@@ -1,7 +1,7 @@
-"""The hash of a block, from the fields of its header: what proves roots, bloom and parent.
+"""The hash of a block from the fields of its header, which proves roots, bloom and parent.
 
-Forks add fields at the end (docs/explanation/verification.md#header-hash); a field that is absent
-was not there yet. Chains whose headers are others come out with another hash: such a chain's
+Forks add fields at the end (docs/explanation/verification.md#header-hash); a missing field was
+not yet defined at that block. Chains with a different header format give a different hash: their
 headers cannot be proven.
 """
 
@@ -13,7 +13,7 @@ from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
 class HeaderResponse(msgspec.Struct, rename="camel"):
-    """All of a header that is hashed, as `eth_getBlockByNumber` gives it."""
+    """All hashed fields of a header, as returned by `eth_getBlockByNumber`."""
 
     number: Quantity
     hash: Hex32
@@ -41,10 +41,10 @@ class HeaderResponse(msgspec.Struct, rename="camel"):
 
 
 def header_hash(header: HeaderResponse) -> str:
-    """Return the hash, `0x` hex, that a block with this header has.
+    """Return the hash, `0x` hex, of a block with this header.
 
     Raises:
-        ValueError: something in it is no hex.
+        ValueError: a field is not hex.
     """
     head = header
     fields = [

@@ -1,6 +1,6 @@
-"""The chain's hash function, by the quickest code that is there.
+"""Keccak-256, by the fastest available implementation.
 
-Our own native code takes 0.4 us for 32 bytes, `safe-pysha3` 0.8 us, pycryptodome 4 us (decisions
+The native code takes 0.4 us for 32 bytes, `safe-pysha3` 0.8 us, pycryptodome 4 us (decisions
 0065, 0204).
 """
 
@@ -22,14 +22,14 @@ def _quickest() -> Callable[[bytes], bytes]:
 
 
 class _Hashed(Protocol):
-    """What both libraries make; they bring no types along."""
+    """The hash object of both libraries, which have no type hints."""
 
     def update(self, content: bytes) -> object: ...
     def digest(self) -> bytes: ...
 
 
 def pure_enough(content: bytes) -> bytes:
-    """Return the hash by pycryptodome, which web3 brings along on every platform."""
+    """Return the hash by pycryptodome, which web3 installs on every platform."""
     made: _Hashed = import_module("Crypto.Hash.keccak").new(
         digest_bits=256, update_after_digest=True
     )

@@ -1,7 +1,7 @@
-"""The root of a Merkle-Patricia trie over a list: receipts root and transactions root.
+"""The root of a Merkle-Patricia trie over a list, for receipts roots and transactions roots.
 
-A leaf's key is the RLP of its place (Yellow Paper, 4.3 and D); no key begins another one, so
-that a branch never has a value of its own.
+A leaf's key is the RLP of its index (Yellow Paper, 4.3 and D). No key is a prefix of another one,
+so that a branch never has a value of its own.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import EMPTY, encoded_bytes, encoded_int, encoded_list
 
 EMPTY_ROOT = keccak(EMPTY)
-# A node of fewer bytes stands in its parent; all others are named there by their hash.
+# A shorter node is embedded in its parent; all others are referenced by their hash.
 _NAMED = 32
 _NIBBLES = "0123456789abcdef"
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Where a leaf hangs: the rest of its key, encoded, and its place in the list."""
+    """A leaf: the encoded rest of its key, and its index in the list."""
 
     path: bytes
     place: int
@@ -28,7 +28,7 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all keys below share, encoded."""
+    """An extension: the encoded nibbles that all keys below share."""
 
     path: bytes
     below: "_Branch"
@@ -36,7 +36,7 @@ class _Shared:
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """What hangs under each nibble; None: nothing."""
+    """A branch: the child under each nibble, or None."""
 
     children: tuple["_Shape | None", ...]
 
@@ -45,14 +45,14 @@ _Shape = _End | _Shared | _Branch
 
 
 def root(leaves: Sequence[bytes]) -> bytes:
-    """Return the root of the trie of these leaves, by their place in the list."""
+    """Return the root of the trie of these leaves, keyed by their index in the list."""
     if not leaves:
         return EMPTY_ROOT
     return keccak(_node(_shape(len(leaves)), leaves))
 
 
 def _node(shape: _Shape, leaves: Sequence[bytes]) -> bytes:
-    """Encode the node of this shape."""
+    """Encode the node of this shape with its children."""
     if isinstance(shape, _End):
         return encoded_list((shape.path, encoded_bytes(leaves[shape.place])))
     if isinstance(shape, _Shared):
@@ -62,18 +62,18 @@ def _node(shape: _Shape, leaves: Sequence[bytes]) -> bytes:
     return encoded_list(nodes)
 
 
-# Keys are places: how many leaves there are says how they hang.
+# Keys are indexes, so the number of leaves determines the shape of the trie.
 @lru_cache(maxsize=128)
 def _shape(count: int) -> _Shape:
     return _shaped(sorted((encoded_int(place).hex(), place) for place in range(count)), 0)
 
 
 def _shaped(keyed: Sequence[tuple[str, int]], depth: int) -> _Shape:
-    """Return how these hang, of whose keys `depth` nibbles are walked."""
+    """Return the shape of the subtrie of these keys below their first `depth` nibbles."""
     (first, place), (last, _) = keyed[0], keyed[-1]
     if len(keyed) == 1:
         return _End(_path(first[depth:], 0x20), place)
-    # They are sorted: what the outermost share, all share.
+    # The keys are sorted: the common prefix of the first and last is that of all.
     shared = _shared(first, last, depth)
     under = {
         nibble: _shaped(list(keys), shared + 1)
@@ -84,7 +84,7 @@ def _shaped(keyed: Sequence[tuple[str, int]], depth: int) -> _Shape:
 
 
 def _shared(one: str, other: str, least: int) -> int:
-    """Return how far two paths are the same; up to `least` they are."""
+    """Return the length of the common prefix, which is at least `min_length`."""
     for place in range(least, min(len(one), len(other))):
         if one[place] != other[place]:
             return place
@@ -96,7 +96,7 @@ def _named(node: bytes) -> bytes:
 
 
 def _path(nibbles: str, kind: int) -> bytes:
-    """Encode a path: `kind` is 0x20 for one that ends in a leaf, else 0 (hex-prefix, C)."""
+    """Encode a hex-prefix path (C): `flag` is 0x20 for a path that ends in a leaf, else 0."""
     if len(nibbles) % 2:
         return encoded_bytes(bytes.fromhex(f"{(kind >> 4) + 1:x}{nibbles}"))
     return encoded_bytes(bytes.fromhex(f"{kind:02x}{nibbles}"))

@@ -1,6 +1,6 @@
-"""Receipts as the receipts root is made of them: EIP-2718, types 0 to 4.
+"""Receipts as they are encoded for the receipts root: EIP-2718, types 0 to 4.
 
-They are written in hex, as endpoints give them, and made bytes once for a whole receipt.
+Receipts are encoded in hex, the format of endpoints, and converted to bytes once each.
 See docs/explanation/verification.md#receipts-root.
 """
 
@@ -16,9 +16,9 @@ from oracle.chain.proofs.rlp import encoded_int, list_head, string_head
 from oracle.domain.native import native
 from oracle.rpc.responses import Hex20, Hex32, LogResponse, Quantity
 
-# Legacy, access list, dynamic fee, blob, set code; of others the fields are not known.
+# Legacy, access list, dynamic fee, blob, set code; the fields of other types are unknown.
 KNOWN_TYPES = range(5)
-# Between the address and the topics of a log: the head of a list of so many.
+# The RLP list head before the topics of a log, by the number of topics.
 _TOPIC_HEADS = [list_head(33 * count).hex() for count in range(5)]
 _BLOOM_HEAD = "b90100"
 _NO_BLOOM = written(0)
@@ -28,14 +28,14 @@ _KINDS = {hex(kind): kind for kind in KNOWN_TYPES}
 
 
 class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
-    """What a receipts root needs of an entry of `eth_getBlockReceipts`, and its place."""
+    """The fields of an `eth_getBlockReceipts` entry that the receipts root needs, and its index."""
 
     transaction_hash: Hex32
     transaction_index: Quantity
     cumulative_gas_used: Quantity
     logs: list[LogResponse]
     type: Quantity = "0x0"
-    # The one or the other: before Byzantium the state's root stood in place of the status.
+    # Exactly one of the two: before Byzantium, the state root took the place of the status.
     status: Quantity | None = None
     root: Hex32 | None = None
     logs_bloom: str | None = None
@@ -43,17 +43,17 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the transaction did; False where only the old kind of receipt is known."""
+        """Whether the transaction succeeded; False if only the pre-Byzantium receipt is known."""
         return self.status is not None and int(self.status, 16) == 1
 
     def leaf(self) -> bytes:
-        """Return the receipt as it stands in the trie.
+        """Return the receipt as encoded in the trie.
 
-        A bloom that is missing, or zero although there are logs, is made from the logs: some
-        endpoints do not fill it in, and the root tells what is true.
+        A bloom that is missing, or zero although there are logs, is computed from the logs: some
+        endpoints do not fill it in, and the root shows whether it is correct.
 
         Raises:
-            ValueError: a type that is not known, or something in it is no hex.
+            ValueError: unknown type, or a field is not hex.
         """
         said = self.logs_bloom
         if said is None or said in _NO_BLOOMS:
@@ -80,18 +80,18 @@ def receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
     """Return the receipts root, `0x` hex, of a whole block's receipts in order of execution.
 
     Raises:
-        ValueError: one of them cannot be written; the chain's root is then not ours to prove.
+        ValueError: a receipt cannot be encoded; the chain's root can then not be verified.
     """
-    # The native code knows the ordinary spelling only, and says nothing of any other.
+    # The native code handles only the usual spelling, and returns None for any other.
     found = native.receipts_root(receipts) if native is not None else None
     return "0x" + (found or root([receipt.leaf() for receipt in receipts])).hex()
 
 
 def log_hex(address: str, topics: Sequence[str], content: str) -> str:
-    """Return the RLP of a log as hex without `0x`; all given as `0x` hex.
+    """Return the RLP of a log as hex without `0x`; all arguments are `0x` hex.
 
     Raises:
-        ValueError: half a byte, or more than four topics.
+        ValueError: an odd number of digits, or more than four topics.
     """
     if len(content) & 1 or len(topics) >= len(_TOPIC_HEADS):
         raise ValueError("a log that no chain can hold")
@@ -101,14 +101,14 @@ def log_hex(address: str, topics: Sequence[str], content: str) -> str:
 
 
 def string_hex(content: str) -> str:
-    """Return the RLP of a string of bytes given as `0x` hex, as hex without `0x`."""
+    """Return the RLP of a byte string, given as `0x` hex, as hex without `0x`."""
     size = len(content) // 2 - 1
     if size == 1 and content[2] < "8":
         return content[2:]
     return _string_hex(size) + content[2:]
 
 
-# The same sizes come again and again.
+# The same sizes occur again and again.
 @lru_cache(maxsize=16_384)
 def _list_hex(size: int) -> str:
     return list_head(size).hex()
@@ -120,10 +120,10 @@ def _string_hex(size: int) -> str:
 
 
 def leaf(kind: int, outcome: str, gas: int, blooms: str, logs: Sequence[str]) -> bytes:
-    """Put a receipt together; `outcome`, `blooms` and `logs` are hex without `0x`, RLP made.
+    """Encode a receipt; `outcome`, `bloom_hex` and `logs` are RLP or raw hex without `0x`.
 
     Raises:
-        ValueError: a type that is not known, or no hex.
+        ValueError: unknown type, or not hex.
     """
     if kind not in KNOWN_TYPES:
         raise ValueError(f"a receipt of the unknown type {kind}")
@@ -131,10 +131,10 @@ def leaf(kind: int, outcome: str, gas: int, blooms: str, logs: Sequence[str]) ->
     used = encoded_int(gas).hex()
     body = f"{outcome}{used}{_BLOOM_HEAD}{blooms}{_list_hex(len(said) >> 1)}{said}"
     before = f"{kind:02x}" if kind else ""
-    # binascii, not bytes.fromhex, which overlooks blanks.
+    # binascii, not bytes.fromhex, which ignores whitespace.
     return a2b_hex(f"{before}{_list_hex(len(body) >> 1)}{body}")
 
 
 def masks(addresses: Sequence[str]) -> list[int]:
-    """Return the bloom masks of these addresses or topics, for `bloom.may_log`."""
+    """Return the bloom masks of these addresses or topics, for `may_contain_log`."""
     return [mask(address) for address in addresses]

@@ -1,6 +1,6 @@
-"""Writes RLP, the encoding of everything that a block's hashes are made of (Yellow Paper, B).
+"""Encodes RLP, the encoding of everything that block hashes are computed from (Yellow Paper, B).
 
-What is encoded already is put into a list by `encoded_list`: nothing is copied twice.
+Parts that are encoded already are joined by `encode_list`, so that nothing is copied twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ EMPTY = b"\x80"
 
 
 def encoded(content: Nested) -> bytes:
-    """Encode bytes, a number from 0 on, or a list of such."""
+    """Encode bytes, a non-negative integer, or a nested sequence of them."""
     if isinstance(content, bytes):
         return encoded_bytes(content)
     if isinstance(content, int):
@@ -36,29 +36,29 @@ def encoded_bytes(content: bytes) -> bytes:
 
 
 def encoded_int(number: int) -> bytes:
-    """Encode a number from 0 on: big-endian, without leading zeros."""
+    """Encode a non-negative integer: big-endian, without leading zeros."""
     if number < _STRING:
         return EMPTY if number == 0 else bytes([number])
     return encoded_bytes(number.to_bytes((number.bit_length() + 7) // 8, "big"))
 
 
 def encoded_list(parts: Iterable[bytes]) -> bytes:
-    """Make a list of parts that are encoded already."""
+    """Encode a list of parts that are encoded already."""
     body = b"".join(parts)
     return list_head(len(body)) + body
 
 
 def list_head(size: int) -> bytes:
-    """Return what stands before a list whose encoded parts are so many bytes long."""
+    """Return the head of a list whose encoded parts have this total size."""
     return _LIST_HEADS[size] if size < _SHORT else _long_head(_LIST, size)
 
 
 def string_head(size: int) -> bytes:
-    """Return what stands before a string of so many bytes, unless it is one byte below 0x80."""
+    """Return the head of a string of this size, unless it is a single byte below 0x80."""
     return _STRING_HEADS[size] if size < _SHORT else _long_head(_STRING, size)
 
 
-# The same sizes come again and again: most receipts and nodes are as long as others.
+# The same sizes occur again and again: many receipts and nodes have the same length.
 @lru_cache(maxsize=16_384)
 def _long_head(kind: int, size: int) -> bytes:
     written = size.to_bytes((size.bit_length() + 7) // 8, "big")

@@ -1,6 +1,6 @@
-"""Recovers who signed a transaction: types 0 to 4, legacy ones also without a chain id.
+"""Recovers the signer of a transaction: types 0 to 4, also legacy ones without a chain id.
 
-By libsecp256k1 where coincurve is installed, else in pure Python, about a hundred times slower.
+libsecp256k1 is used if coincurve is installed, else pure Python, about a hundred times slower.
 """
 
 from eth_keys.datatypes import Signature
@@ -11,18 +11,18 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import EMPTY, encoded_int, encoded_list
 from oracle.chain.proofs.transactions_root import KNOWN_TYPES, SignedTransaction, encoded_fields
 
-# Where `v` of a legacy transaction begins: without the chain id, and with it (EIP-155).
+# The lowest `v` of a legacy transaction: without the chain id, and with it (EIP-155).
 _UNPROTECTED, _PROTECTED = 27, 35
 
 
 def signer(one: SignedTransaction) -> str | None:
-    """Return the address, lower case, whose key signed it; None: nobody can tell.
+    """Return the lower-case address of the signer, or None if it cannot be recovered.
 
-    So it is with types that are not known, as of what a chain itself puts into its blocks, and
-    where there is no signature, or one of zeros.
+    Recovery is not possible for unknown types, such as system transactions of a chain, and
+    without a signature, or with one of zeros.
 
     Raises:
-        ValueError: its fields do not make its hash, or its signature is none.
+        ValueError: the fields do not match the hash, or the signature is invalid.
     """
     if int(one.type, 16) not in KNOWN_TYPES or not _is_signed(one):
         return None
@@ -47,7 +47,7 @@ def _number(written: str | None) -> int:
 
 
 def _signed_part(one: SignedTransaction) -> tuple[bytes, int]:
-    """Return what was signed, and which of two keys it was: 0 or 1."""
+    """Return the signed payload and the parity, 0 or 1, of the signature."""
     kind, fields = int(one.type, 16), encoded_fields(one)[:-3]
     if kind:
         return bytes([kind]) + encoded_list(fields), _number(one.y_parity or one.v)

@@ -1,7 +1,7 @@
-"""Signed transactions as their hashes and the transactions root are made of them.
+"""Signed transactions, as encoded for their hashes and the transactions root.
 
 Types 0 to 4: legacy (EIP-155), access list (2930), dynamic fee (1559), blob (4844), set code
-(7702). What a block does not hold of a blob transaction, its side-car, is no part of the hash.
+(7702). The side-car of a blob transaction is not in the block, and not part of the hash.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
 class AccessEntry(msgspec.Struct, rename="camel"):
-    """An account, and places in its storage, that a transaction announces."""
+    """An account and the storage keys that a transaction declares to access."""
 
     address: Hex20
     storage_keys: list[Hex32]
 
 
 class Authorization(msgspec.Struct, rename="camel"):
-    """An account's leave to run the code of another (EIP-7702)."""
+    """An account's authorization to run the code of another (EIP-7702)."""
 
     chain_id: Quantity
     address: Hex20
@@ -42,11 +42,11 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     value: Quantity
     input: str
     sender: Hex20 = msgspec.field(name="from")
-    # Nobody signs what a chain itself puts into its blocks.
+    # System transactions of a chain have no signature.
     r: Quantity | None = None
     s: Quantity | None = None
     to: Hex20 | None = None
-    # None while it waits for a block.
+    # None while the transaction is pending.
     block_hash: Hex32 | None = None
     block_number: Quantity | None = None
     transaction_index: Quantity | None = None
@@ -63,20 +63,19 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     authorization_list: list[Authorization] | None = None
 
     def leaf(self) -> bytes:
-        """Return the transaction as it stands in the trie; its hash is the hash of this.
+        """Return the transaction as encoded in the trie; the hash of this encoding is its hash.
 
         Raises:
-            ValueError: a type that is not known, a field that the type needs is missing, or
-                something in it is no hex.
+            ValueError: unknown type, a field that the type needs is missing, or a field is not hex.
         """
         kind, content = int(self.type, 16), encoded_list(encoded_fields(self))
         return bytes([kind]) + content if kind else content
 
     def true_hash(self) -> str:
-        """Return the hash, `0x` hex, of what the transaction says.
+        """Return the hash, `0x` hex, computed from the transaction's fields.
 
         Raises:
-            ValueError: as `leaf`.
+            ValueError: as `encode_leaf`.
         """
         return "0x" + keccak(self.leaf()).hex()
 
@@ -85,7 +84,7 @@ def encoded_fields(one: SignedTransaction) -> list[bytes]:
     """Return the RLP of each field of a transaction; the last three are its signature.
 
     Raises:
-        ValueError: as `SignedTransaction.leaf`.
+        ValueError: as `SignedTransaction.encode_leaf`.
     """
     kind = int(one.type, 16)
     if kind not in _FIELDS:
@@ -97,7 +96,7 @@ def transactions_root(transactions: Sequence[SignedTransaction]) -> str:
     """Return the transactions root, `0x` hex, of a whole block's transactions in order.
 
     Raises:
-        ValueError: one of them cannot be written.
+        ValueError: a transaction cannot be encoded.
     """
     return "0x" + root([one.leaf() for one in transactions]).hex()
 
@@ -113,7 +112,7 @@ def _string(said: str | None) -> bytes:
 
 
 def _parity(said: SignedTransaction | Authorization) -> bytes:
-    """Encode which of two keys signed; before yParity endpoints wrote it as v."""
+    """Encode the signature parity; older endpoints return it as v instead of yParity."""
     return _whole(said.v if said.y_parity is None else said.y_parity)
 
 

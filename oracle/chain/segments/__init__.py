@@ -1,1 +1,1 @@
-"""History prepared anywhere, and taken in order (docs/explanation/segments.md)."""
+"""Preparation of history by workers, applied in order (docs/explanation/segments.md)."""

@@ -1,4 +1,4 @@
-"""Counters of a worker, which end up in the writer's: nobody asks a worker for its metrics."""
+"""Metric counters of workers, which are added to the writer's: workers are not scraped."""
 
 from typing import TypeAlias
 
@@ -7,10 +7,10 @@ from prometheus_client import Counter
 from oracle.telemetry import indexer_metrics, rpc_metrics
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS
 
-# Place in CARRIED, values of the labels, and how much it grew.
+# Index in CARRIED_COUNTERS, label values, and increase.
 Counted: TypeAlias = tuple[tuple[int, tuple[str, ...], float], ...]
 
-# Requests, which were made whatever came of them; and what is said of a range that was read.
+# Counters of requests, which count even if the range is refused, and counters of read ranges.
 _ASKED: tuple[Counter, ...] = (rpc_metrics.CALLS, RPC_CALLS, RPC_ERRORS)
 _READ: tuple[Counter, ...] = (
     indexer_metrics.VERIFIED_BLOCKS,
@@ -25,7 +25,7 @@ Values: TypeAlias = dict[tuple[int, tuple[str, ...]], float]
 
 
 def counted() -> Values:
-    """Return how they stand."""
+    """Return the current value of each counter, by index and labels."""
     return {
         (place, tuple(sample.labels.values())): sample.value
         for place, counter in enumerate(CARRIED)
@@ -36,7 +36,7 @@ def counted() -> Values:
 
 
 def since(before: Values, *, is_refused: bool = False) -> Counted:
-    """Return what has grown; of a range that was refused only what was asked."""
+    """Return the increases since a snapshot; for a refused range only those of requests."""
     most = len(_ASKED) if is_refused else len(CARRIED)
     grown = (
         (place, labels, value - before.get((place, labels), 0.0))
@@ -47,7 +47,7 @@ def since(before: Values, *, is_refused: bool = False) -> Counted:
 
 
 def take(observed: Counted) -> None:
-    """Add what a worker has counted to our own."""
+    """Add the increases of a worker to this process's counters."""
     for place, labels, value in observed:
         if 0 <= place < len(CARRIED) and value > 0:
             CARRIED[place].labels(*labels).inc(value)

@@ -1,7 +1,7 @@
-"""Workers of a Dask cluster, which other machines may be; by `Client.get_executor()`.
+"""Workers in a Dask cluster, which may be on other machines; uses `Client.get_executor()`.
 
-Each of them runs the preparing of `preparing`, one order at a time. No address of an endpoint
-travels: a worker reads those that it may use from its own environment (decision 0215).
+Each worker runs `preparing`, one order at a time. Endpoint URLs are not sent: a worker reads the
+endpoints that it may use from its own environment (decision 0215).
 """
 
 import os
@@ -29,19 +29,19 @@ from oracle.rpc.background import in_background
 if TYPE_CHECKING:
     from distributed import Client
 
-# Where a worker finds the endpoints: as the daemon's own settings do, a list in JSON.
+# Environment variable with the worker's endpoints, a JSON list as in the daemon's settings.
 ENDPOINTS_VARIABLE = "QOS_ORACLE_CHAIN__ENDPOINTS"
-# So long the first order waits for the scheduler; one that is gone is looked for so often.
+# Connection timeout of the scheduler, and the interval of reconnects.
 _PATIENCE_SECONDS, _AGAIN_SECONDS = 5.0, 30.0
 _LEAVING_SECONDS = 2.0
-# What a worker says that cannot work for us at all: another version, no package, no endpoints.
+# Errors of workers that are unusable: another version, missing package, no endpoints.
 _UNFIT = (InputError, ImportError, AttributeError)
 
 
 class ClusterPool:
-    """See SegmentExecutor; gives `workers` orders at once to the cluster behind `scheduler`.
+    """The SegmentExecutor of a Dask cluster; up to `workers` orders are submitted at once.
 
-    While there is no scheduler every order is refused: the writer reads the range itself.
+    Without a scheduler every order is refused, and the writer reads the range itself.
 
     Raises:
         InputError: Dask is not installed.
@@ -55,25 +55,25 @@ class ClusterPool:
         self.plan, self.workers = plan, max(1, workers)
         self._plan_frame = msgspec.msgpack.encode(plan)
         self._scheduler = scheduler
-        # A range that is ordered again is another question: never the answer to an earlier one.
+        # Keys are unique, so that a repeated order never gets the result of an earlier one.
         self._names = (f"segment-{secrets.token_hex(4)}-{number}" for number in count())
         self._lock = Lock()
         self._client: Client | None = None
         self._opening: Future[Client] | None = None
         self._tried_at = -_AGAIN_SECONDS
         self._is_missing = False
-        # By what becomes of an order: what the cluster calls it.
+        # The cluster's key of each order, by the order's future.
         self._keys: dict[Future[bytes], str] = {}
 
     def submit(self, order: SegmentOrder) -> Future[bytes]:
-        """See SegmentExecutor."""
+        """Submit an order; see SegmentExecutor."""
         answer: Future[bytes] = Future()
         client = self._connected()
         if client is None:
             answer.set_exception(RefusedSegmentError("no scheduler is there"))
             return answer
         key = next(self._names)
-        # The writer counts who dies of a range, and orders it again.
+        # The writer counts worker deaths per range, and repeats the order itself.
         executor = client.get_executor(pure=False, retries=0)  # type: ignore[no-untyped-call]
         try:
             there = executor.submit(prepared, self._plan_frame, frame_of(order), key=key)
@@ -92,11 +92,11 @@ class ClusterPool:
         return answer
 
     def give_up(self, future: Future[bytes]) -> None:
-        """See SegmentExecutor; a worker without a nanny goes on, unheard."""
+        """Abort an order; see SegmentExecutor. A worker without a nanny runs on, unused."""
         key, client = self._keys.get(future), self._client
         if key is None or client is None:
             return
-        # Before it is cancelled: then nobody is said to be at it any more.
+        # Look up the workers before cancelling: afterwards the scheduler no longer lists them.
         with suppress(Exception):
             at_work = client.processing()  # type: ignore[no-untyped-call]
             workers = [worker for worker, keys in at_work.items() if key in keys]
@@ -104,7 +104,7 @@ class ClusterPool:
         future.cancel()
 
     def close(self) -> None:
-        """See SegmentExecutor; the cluster stays."""
+        """Close the client; the cluster keeps running."""
         with self._lock:
             client, self._client = self._client, None
             self._tried_at = float("inf")
@@ -112,7 +112,7 @@ class ClusterPool:
             _closed(client)
 
     def _connected(self) -> "Client | None":
-        """Return the scheduler's client; None: there is none now, and it is looked for."""
+        """Return the client, or None if there is none now; a reconnect is then attempted."""
         with self._lock:
             client, now = self._client, time.monotonic()
             if client is not None and client.status == "running":
@@ -132,7 +132,7 @@ class ClusterPool:
             lost, self._client = self._client, None
             in_background(lambda: _closed(lost), "segment scheduler lost")
         try:
-            # It has a limit of its own.
+            # The client has its own timeout.
             self._client = opening.result()
         except (OSError, TimeoutError, ValueError) as error:
             self._note_missing(str(error))
@@ -141,7 +141,7 @@ class ClusterPool:
         return self._client
 
     def _open(self) -> "Client":
-        # An extra: whoever has it asked for it.
+        # An optional dependency, imported only when needed.
         from distributed import Client  # noqa: PLC0415
 
         return Client(  # type: ignore[no-untyped-call]
@@ -155,7 +155,7 @@ class ClusterPool:
 
 
 def _hand_over(done: Future[bytes], answer: Future[bytes]) -> None:
-    """Give what came of an order to who waits for it, in the words of a SegmentExecutor."""
+    """Copy the cluster's result to the order's future, with SegmentExecutor exceptions."""
     if not answer.set_running_or_notify_cancel():
         return
     if done.cancelled():
@@ -173,7 +173,7 @@ def _hand_over(done: Future[bytes], answer: Future[bytes]) -> None:
 
 
 def _restarted(client: "Client", workers: list[str]) -> None:
-    """Let the nannies of these start them anew."""
+    """Restart these workers through their nannies."""
     with suppress(Exception):
         client.restart_workers(workers, timeout=_AGAIN_SECONDS, raise_for_error=False)
 
@@ -183,18 +183,18 @@ def _closed(client: "Client") -> None:
         client.close(timeout=_LEAVING_SECONDS)  # type: ignore[no-untyped-call]
 
 
-# --- in the cluster ---
+# --- code that runs in the cluster ---
 
-# One order at a time in a process: its counters, connections and what it believes are one order's.
+# One order at a time per process: counters, connections and facts belong to a single order.
 _working = Lock()
 _preparers: dict[bytes, Preparer] = {}
 
 
 def prepared(plan: bytes, order: bytes) -> bytes:
-    """Prepare a range in a worker of the cluster; both are frames, as is what is returned.
+    """Prepare a range in a worker of the cluster; arguments and result are frames.
 
     Raises:
-        InputError: the plan is not to be read as here, or there are no endpoints to be asked.
+        InputError: the plan cannot be read by this version, or no endpoints are configured.
     """
     with _working:
         if plan not in _preparers:

@@ -1,6 +1,6 @@
-"""Events as columns of msgpack, of each kind its own, and back, exactly.
+"""Encodes events as msgpack columns, grouped by class, and decodes them without loss.
 
-Typed on the way back: what is no event of ours is refused, never taken for one.
+Decoding is typed: data that is not a known event is rejected.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ _WORD = 32
 
 
 class EventRows(msgspec.Struct, frozen=True, array_like=True):
-    """Events in order: the kind of each, a byte, and by kind the columns of its events."""
+    """Events in order: one class number (a byte) per event, and the columns of each class."""
 
     kinds: bytes
     columns: dict[int, msgspec.Raw]
@@ -41,7 +41,7 @@ def _widened(rounds: Iterable[Iterable[tuple[int, bytes]]]) -> list[tuple[tuple[
     return [tuple((at, int.from_bytes(word)) for at, word in words) for words in rounds]
 
 
-# Fields of up to 256 bits: their type on the way, and how a column gets there and back.
+# Fields of up to 256 bits: encoded type, and the encoder and decoder of a column.
 _WIDE: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
     "stake": (bytes | None, _words, _amounts),
     "fee": (bytes | None, _words, _amounts),
@@ -50,9 +50,9 @@ _WIDE: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
 
 
 class _Kind(NamedTuple):
-    """One class of events; `fields` gives the values of those that are named.
+    """One class of events; `get_fields` returns the values of its fields.
 
-    `wide` are the places of wide fields.
+    `wide_fields` has index, encoder and decoder of each wide field.
     """
 
     made: type
@@ -77,7 +77,7 @@ class _Kind(NamedTuple):
         return msgspec.Raw(msgspec.msgpack.encode(columns))
 
     def events(self, given: msgspec.Raw) -> Iterator[Any]:
-        """Make the events.
+        """Decode the events of one class.
 
         Raises:
             ValueError: columns of different lengths, or of other types.
@@ -95,7 +95,7 @@ def _classes(*unions: object) -> Iterator[type]:
 
 @cache
 def _kinds() -> tuple[_Kind, ...]:
-    """Return every kind of event, in an order that all workers of one version share."""
+    """Return all event classes, in an order that workers of one version share."""
     found = set(_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent))
     classes = sorted(found | {DeadLetter}, key=lambda each: each.__name__)
     return tuple(_Kind.of(each) for each in classes)
@@ -107,10 +107,10 @@ def _numbers() -> dict[type, int]:
 
 
 def rows_of(events: Sequence[object]) -> EventRows:
-    """Return the events, or dead letters, as columns.
+    """Encode events, or dead letters, as columns.
 
     Raises:
-        OverflowError: a number is larger than its field is known to get.
+        OverflowError: a number is larger than the maximum of its field.
     """
     numbers, kinds = _numbers(), _kinds()
     order = bytes(map(numbers.__getitem__, map(type, events)))
@@ -123,10 +123,10 @@ def rows_of(events: Sequence[object]) -> EventRows:
 
 
 def events_of(given: EventRows) -> list[Any]:
-    """Return what `rows_of` was given.
+    """Decode the events that `encode_events` encoded.
 
     Raises:
-        ValueError: it is not that.
+        ValueError: the rows are malformed.
     """
     kinds = _kinds()
     if any(number >= len(kinds) for number in given.columns):

@@ -1,4 +1,4 @@
-"""How writer and worker speak over a pipe: four bytes of length, then so many of content."""
+"""The pipe protocol of writer and worker: four bytes of length, then the content."""
 
 from typing import BinaryIO
 
@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from oracle.chain.segments.order import SegmentOrder, SegmentPlan
 
-# Far more than a window of the largest answers; above it a length is no length.
+# Far more than any window of logs; a larger length is invalid.
 MOST_FRAME = 1 << 30
 _LENGTH = 4
 
@@ -15,7 +15,7 @@ _ORDER = msgspec.msgpack.Decoder(SegmentOrder)
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """What a worker is opened with. The URLs may hold keys: they go this way, and no other."""
+    """The first message to a worker. The URLs may hold keys, so they are sent only this way."""
 
     plan: SegmentPlan
     urls: tuple[str, ...]
@@ -29,36 +29,36 @@ _OPENING = msgspec.msgpack.Decoder(Opening)
 
 
 class FrameError(Exception):
-    """What came is no frame."""
+    """The input is not a valid frame."""
 
 
 def frame_of(given: SegmentOrder | Opening) -> bytes:
-    """Return the content of a frame."""
+    """Encode the content of a frame."""
     return msgspec.msgpack.encode(given)
 
 
 def opening_of(given: bytes) -> Opening:
-    """Return what `frame_of` was given. Raises msgspec.DecodeError: it is not that."""
+    """Decode the first message. Raises msgspec.DecodeError: it is invalid."""
     return _OPENING.decode(given)
 
 
 def order_of(given: bytes) -> SegmentOrder:
-    """Return what `frame_of` was given. Raises msgspec.DecodeError: it is not that."""
+    """Decode an order. Raises msgspec.DecodeError: it is invalid."""
     return _ORDER.decode(given)
 
 
 def write_frame(to: BinaryIO, content: bytes) -> None:
-    """Write one frame, at once. Raises OSError: nobody reads."""
+    """Write one frame and flush it. Raises OSError: the reader is gone."""
     to.write(len(content).to_bytes(_LENGTH))
     to.write(content)
     to.flush()
 
 
 def read_frame(source: BinaryIO, most: int) -> bytes | None:
-    """Return the next frame; None: there is none any more, as where the other one has died.
+    """Read the next frame; return None at the end of the stream, as after the other side has died.
 
     Raises:
-        FrameError: it is cut, or has more than `most` bytes.
+        FrameError: the frame is truncated, or has more than `max_bytes` bytes.
     """
     head = source.read(_LENGTH)
     if not head:

@@ -1,6 +1,6 @@
-"""What a worker is told: a plan that all orders of a run share, and each order.
+"""Messages to workers: the plan that all orders of a run share, and each order.
 
-Plain values only, so that they travel as bytes; no URL, key or token is among them.
+Messages contain plain values only, so that they can be serialised, and no URL, key or token.
 See docs/explanation/segments.md#order.
 """
 
@@ -15,13 +15,13 @@ from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.coverage import Level
 from oracle.errors import InputError
 
-# What was learned of each endpoint, by its shown name, and of the chain under no name; as a
-# CapabilityStore keeps it.
+# Learned facts of each endpoint, by its shown name, and of the chain, under an empty name; in the
+# format of a CapabilityStore.
 Facts = dict[str, dict[str, str]]
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
-    """How every range of a run is read; `identity` is the profile's."""
+    """The configuration with which every range of a run is read; `identity` is the profile's."""
 
     chain_id: int
     profile: str
@@ -29,7 +29,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     oracle: str | None
     options: dict[str, Literal]
     identity: str
-    # See VerificationPolicy; of the head nothing is prepared.
+    # See VerificationPolicy; workers prepare history only, not the head.
     history: int
     receipts: bool
     every_header: bool
@@ -38,18 +38,18 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> bytes:
-        """32 bytes that change with anything that decides what a segment says."""
+        """A 32-byte hash that changes with everything that affects the content of a segment."""
         return hashlib.sha256(msgspec.msgpack.encode(self)).digest()
 
     @property
     def policy(self) -> VerificationPolicy:
-        """How far history is proven."""
+        """The verification policy of history."""
         return VerificationPolicy(
             history=Level(self.history), receipts=self.receipts, every_header=self.every_header
         )
 
     def reader(self) -> EventReader:
-        """Return what reads the logs. Raises InputError: the profile is another one here."""
+        """Return the log reader. Raises InputError: this version reads the profile differently."""
         reader = EventReader.open(self.profile, self.contracts, self.oracle, self.options)
         if (self.version, self.identity) != (__version__, reader.identity):
             raise InputError(f"{self.profile} as read by version {self.version} is not ours")
@@ -57,10 +57,10 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class WriterState(msgspec.Struct, frozen=True):
-    """What the writer knows when it gives an order.
+    """The writer's knowledge at the time of an order.
 
-    `checkpoints` are number, hash and source of blocks that every endpoint must show; `highest`
-    the highest block, `batches` the largest batch and `providers` the provider of each endpoint.
+    `checkpoints` are number, hash and source of blocks that every endpoint must show. The maps have
+    each endpoint's highest block, largest batch and provider.
     """
 
     facts: Facts
@@ -71,10 +71,10 @@ class WriterState(msgspec.Struct, frozen=True):
 
 
 class SegmentOrder(msgspec.Struct, frozen=True):
-    """Prepare blocks `first` to `last` from this endpoint; a range ordered twice has two numbers.
+    """The order to prepare blocks `first` to `last` from this endpoint; numbers are never reused.
 
-    `rate` is how many calls a second this worker may spend; None: nobody has named a limit.
-    `level`: read as `ChainReader.verified` does, up to it; None: as history is read.
+    `rate` is how many calls per second this worker may send; None for no limit. `level` is the
+    level to verify up to, as `ChainReader.fetch_verified_window` does; None to read as history.
     """
 
     plan: bytes

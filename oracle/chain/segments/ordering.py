@@ -1,7 +1,7 @@
-"""The writer's side of an order: what is known goes out, what was learned comes back.
+"""The writer's side of orders: sends its facts to workers, and merges the facts they learned.
 
-Health, limits and trust of the endpoints are merged here, in one thread, in the order in which
-answers are taken. See docs/explanation/segments.md#what-is-shared.
+Health, limits and trust of endpoints are merged here, in one thread, in the order in which
+answers are accepted. See docs/explanation/segments.md#what-is-shared.
 """
 
 import math
@@ -27,16 +27,16 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind
 from oracle.telemetry.indexer_metrics import WINDOW_BLOCKS
 
-# What an order is taken to cost before the first one has told.
+# The estimated calls of an order before the first answer.
 _FIRST_CALLS = 8
 
 
 @dataclass(slots=True)
 class SegmentOrdering:
-    """Gives orders of one plan and takes their answers in; used by one thread.
+    """Creates the orders of one plan and accepts their answers; used by one thread.
 
-    Blocks are verified up to `level`, None: as history is, by the endpoint of this name, None: by
-    the preferred one.
+    Blocks are verified up to `level`, or as history if None, by the endpoint of this name, or by
+    the preferred one if None.
     """
 
     plan: SegmentPlan
@@ -47,20 +47,20 @@ class SegmentOrdering:
     endpoint: str | None = None
     _number: int = 0
     _plan_id: bytes = field(init=False)
-    # How many calls an order is taken to cost, and what was put aside for each that is out.
+    # The estimated calls of an order, and the calls reserved for each pending order.
     _calls: int = _FIRST_CALLS
     _reserved: dict[int, int] = field(default_factory=dict)
-    # Orders below this number were given before the endpoint named its limit last.
+    # By endpoint: orders below this number were sent before its last rate limit.
     _heard: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._plan_id = self.plan.id
 
     def is_possible(self) -> bool:
-        """Tell whether ranges may be prepared elsewhere: what they rest on is known.
+        """Return whether workers may prepare ranges, because the calibration is settled.
 
-        It is found out here, before the first order: what a block reaches does not depend on who
-        came to read it.
+        Missing samples are taken here, before the first order, so that the level of a block does
+        not depend on which process reads it.
         """
         if self._asked() is None:
             return False
@@ -68,12 +68,12 @@ class SegmentOrdering:
             try:
                 self.windows.calibrate()
             except TransientError:
-                # Whoever reads the range next hears of it.
+                # The error is raised again when the writer reads the range itself.
                 return False
         return self.windows.is_settled()
 
     def order(self, part: BlockRange) -> SegmentOrder | None:
-        """Return the order of a range; None: no endpoint may be asked now."""
+        """Return the order of a range, or None if no endpoint may be queried now."""
         endpoint = self._asked()
         if endpoint is None:
             return None
@@ -94,19 +94,19 @@ class SegmentOrdering:
         )
 
     def forget(self, order: SegmentOrder) -> None:
-        """Note that an order will not be answered."""
+        """Release the calls reserved for an order that will not be answered."""
         self._reserved.pop(order.number, None)
 
     def accept(
         self, order: SegmentOrder, given: bytes, *, is_recalled: bool = False
     ) -> BlockWindow:
-        """Return the window that an order was answered with.
+        """Return the window in the answer of an order.
 
-        `is_recalled`: in an earlier run, which counted what it had cost.
+        `is_restored`: the answer is of an earlier run, in which its calls were already counted.
 
         Raises:
-            SegmentError: it is no answer to this order.
-            RefusedSegmentError: there is none, or it rests on what is not believed any more.
+            SegmentError: the bytes are not an answer to this order.
+            RefusedSegmentError: the worker refused, or the answer relies on facts no longer held.
         """
         answer = unpack(given, order)
         if order.endpoint not in {one.name for one in self.endpoints}:
@@ -123,7 +123,7 @@ class SegmentOrdering:
             raise RefusedSegmentError(f"{endpoint.name} was quarantined since")
         now = self.windows.calibration.facts()
         if any(now.get(fact) != said for fact, said in order.known.facts[""].items()):
-            # What was won meanwhile takes nothing away.
+            # Facts learned since then do not invalidate the answer.
             raise RefusedSegmentError("less is believed of the chain since")
         try:
             window = answer.window()
@@ -137,7 +137,7 @@ class SegmentOrdering:
     def _merge(self, order: SegmentOrder, endpoint: Endpoint, observed: Observed) -> None:
         take(observed.counted)
         self._calls = max(1, observed.calls)
-        # What was put aside was spent already.
+        # The reserved calls were spent when the order was created.
         endpoint.health.bucket.spend(observed.calls - self._reserved.pop(order.number, 0))
         for name, facts in observed.facts.items():
             if name in {one.name for one in self.endpoints}:
@@ -145,7 +145,7 @@ class SegmentOrdering:
         endpoint.highest_block = max(endpoint.highest_block, observed.highest)
 
     def _hear(self, order: SegmentOrder, endpoint: Endpoint, refusal: SegmentRefusal) -> None:
-        """Count an endpoint that asks us to wait once for all orders that were out."""
+        """Apply an endpoint's rate limit once for all orders that were pending."""
         if refusal.kind != ErrorKind.THROTTLED.value:
             return
         if order.number >= self._heard.get(endpoint.name, 0):
@@ -153,7 +153,7 @@ class SegmentOrdering:
             self._heard[endpoint.name] = self._number + 1
 
     def _asked(self) -> Endpoint | None:
-        """Return the endpoint that is preferred of those that are well; None: none is."""
+        """Return the preferred healthy endpoint, or None."""
         asked = self.endpoints.listed.by_preference(self.endpoints)
         well = (one for one in asked if one.refusal() is None and one.is_usable())
         return next((one for one in well if self.endpoint in {None, one.name}), None)

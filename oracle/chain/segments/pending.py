@@ -1,4 +1,4 @@
-"""Ranges that are under way, and who works on them; what waits for its turn is kept on disk."""
+"""Ranges in preparation, and the workers that prepare them; finished ranges are kept on disk."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -15,10 +15,10 @@ from oracle.errors import OracleError
 
 @dataclass(slots=True)
 class PendingRange:
-    """A range that is under way: in a thread of ours, or as an order that somebody works on.
+    """A range in preparation, in a thread of this process or as an order to a worker.
 
-    `deaths`: of so many workers at it. `has_waited`: something else was committed while it was
-    there. `is_staged`: it is on disk. `is_recalled`: it comes from there.
+    `worker_deaths` counts workers that died of it. `has_waited`: another window was committed while
+    it was ready. `is_staged`: it is on disk. `is_restored`: it was loaded from there.
     """
 
     part: BlockRange
@@ -31,11 +31,11 @@ class PendingRange:
     is_recalled: bool = False
 
     def is_ready(self) -> bool:
-        """Tell whether a worker is done with it, however that ended."""
+        """Return whether a worker has finished it, successfully or not."""
         return self.there is not None and self.there.done()
 
     def answer(self) -> bytes | None:
-        """Return what a worker has answered; None: nothing yet, or it has failed."""
+        """Return the worker's answer, or None if it is pending or failed."""
         if self.there is None or not self.there.done() or self.there.cancelled():
             return None
         return None if self.there.exception() else self.there.result()
@@ -43,9 +43,9 @@ class PendingRange:
 
 @dataclass(slots=True)
 class Workers:
-    """Who prepares ranges elsewhere, and what is known on our side of it.
+    """The executor of orders, and the writer's side of it.
 
-    `stage` None: what is ready does not outlive a crash.
+    Without a `stage`, finished ranges do not survive a crash.
     """
 
     executor: SegmentExecutor
@@ -53,7 +53,7 @@ class Workers:
     stage: SegmentStage | None = None
 
     def keep_ready(self, first: int, waiting: Iterable[PendingRange]) -> None:
-        """Write down what is ready and has waited; throw away what lies below block `first`."""
+        """Store finished ranges that have waited; discard those below `first_block`."""
         if self.stage is None:
             return
         self.stage.discard_below(first)
@@ -65,7 +65,7 @@ class Workers:
             pending.has_waited = True
 
     def recalled(self, first: int, last: int) -> PendingRange | None:
-        """Return what an earlier run has left of the range from this block on, up to `last`."""
+        """Load what an earlier run stored of the range from `first_block`, up to `last_block`."""
         found = None if self.stage is None else self.stage.take(first, last)
         if found is None:
             return None
@@ -75,18 +75,18 @@ class Workers:
         return PendingRange(part, order=found.order, there=there, is_staged=True, is_recalled=True)
 
     def discard(self, pending: PendingRange) -> None:
-        """Throw away what is on disk of this range."""
+        """Discard the stored answer of this range."""
         if pending.is_staged and self.stage is not None:
             self.stage.discard(pending.part.first)
 
     def discard_all(self) -> None:
-        """Throw away whatever is on disk."""
+        """Discard all stored answers."""
         if self.stage is not None:
             self.stage.clear()
 
 
 def done(work: Callable[[], BlockWindow]) -> Future[BlockWindow]:
-    """Do it now; whoever takes the window raises what it raises."""
+    """Run the function now; its result or exception is in the returned future."""
     future: Future[BlockWindow] = Future()
     try:
         future.set_result(work())
@@ -96,14 +96,14 @@ def done(work: Callable[[], BlockWindow]) -> Future[BlockWindow]:
 
 
 def given(window: BlockWindow) -> Future[BlockWindow]:
-    """Return a window that is there already."""
+    """Return a completed future with this window."""
     future: Future[BlockWindow] = Future()
     future.set_result(window)
     return future
 
 
 def failed(error: OracleError) -> Future[BlockWindow]:
-    """Return a window that failed, for who comes to it."""
+    """Return a failed future, which raises the error when its window is taken."""
     future: Future[BlockWindow] = Future()
     future.set_exception(error)
     return future

@@ -1,8 +1,8 @@
-"""Prepares ranges: fetch, verify and decode, as a function of an order.
+"""Prepares ranges: fetches, verifies and decodes them, as a function of an order.
 
-Whatever is out of the ordinary is refused: a contradiction, a repaired answer, something learned
-of the chain. Then the writer reads the range itself, with all endpoints before it; nothing is
-decided about trust here. See docs/explanation/segments.md#worker.
+Anything unusual is refused: a contradiction, a repaired answer, a new fact about the chain. The
+writer then reads the range itself, with all endpoints; no decision about trust is made here.
+See docs/explanation/segments.md#worker.
 """
 
 import time
@@ -32,14 +32,14 @@ from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# Calls are samples as well. That they come out right changes nothing of what a range has reached:
-# who contradicts a signature before is refused as after it.
+# Calls are samples too. Valid senders do not change the level of a range: an answer that
+# contradicts a signature is refused before and after.
 _SENDERS_ARE_RIGHT = {fact_of(HeaderFeature.SENDER): "right"}
 
 
 @dataclass(slots=True)
 class _CountingLimiter(RateLimiter):
-    """Counts what was spent besides: the writer's own limiter hears of it."""
+    """A rate limiter that also counts calls, which are reported to the writer's limiter."""
 
     spent: int = 0
 
@@ -50,7 +50,7 @@ class _CountingLimiter(RateLimiter):
 
 
 class _WatchedPool(EndpointPool):
-    """Endpoints of which it is noted that something was held against one."""
+    """An endpoint pool that records doubts about endpoints instead of acting on them."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class _WatchedPool(EndpointPool):
         self.doubts.append(reason)
 
     def spent(self) -> int:
-        """Return how many calls were made so far."""
+        """Return the number of calls made so far."""
         return sum(limiter.spent for limiter in self.limiters.values())
 
 
 @dataclass(slots=True)
 class _FactStore:
-    """What the writer knows, in place of a database; what is learned here is kept apart."""
+    """The writer's facts, in place of a database; new facts are recorded separately."""
 
     known: Facts
     learned: Facts = field(default_factory=dict)
@@ -99,10 +99,10 @@ class _FactStore:
 
 
 class Preparer:
-    """Prepares one plan's ranges by endpoints of its own; used by one thread.
+    """Prepares one plan's ranges with its own endpoints; used by one thread.
 
     Raises:
-        InputError: the plan is not to be read as here.
+        InputError: this version cannot read the plan.
     """
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str]) -> None:
@@ -113,7 +113,7 @@ class Preparer:
         self._store = _FactStore({})
 
     def prepare(self, order: SegmentOrder) -> bytes:
-        """Return a packed segment, or a packed refusal; raises nothing for the chain's sake."""
+        """Return an encoded segment, or an encoded refusal; errors are never raised."""
         began, counters = time.monotonic(), counted()
         spent = 0 if self._pool is None else self._pool.spent()
         try:
@@ -125,12 +125,12 @@ class Preparer:
             return pack(segment_of(order, window, said, observed))
         except Exception as error:  # noqa: BLE001  # whoever reads the range again raises it
             observed = self._observed(order, since(counters, is_refused=True), spent, began)
-            # What went wrong is not to be remembered here: the writer does.
+            # State after an error is dropped here: the writer tracks failures.
             self.close()
             return pack(_refusal(order, error, observed))
 
     def close(self) -> None:
-        """Let the connections go, and forget what was learned."""
+        """Close the connections, and drop learned facts."""
         if self._pool is not None:
             self._pool.close()
         self._pool = self._windows = None
@@ -160,14 +160,14 @@ class Preparer:
         return window
 
     def _opened(self, known: WriterState) -> tuple[WindowSource, _WatchedPool]:
-        """Return what reads, which believes what the writer does."""
+        """Return the window source and its pool, with the writer's facts."""
         pool, windows = self._pool, self._windows
         if pool is None:
             pool = self._pool = _WatchedPool.open(
                 self._urls, self._plan.chain_id, max_bytes=self._plan.most_bytes
             )
             for endpoint in pool:
-                # Named by host in the settings, which do not come here: a host may hold a key.
+                # Settings define providers but are not sent: a host may contain a key.
                 endpoint.provider = known.providers.get(endpoint.name, endpoint.provider)
                 if endpoint.name in known.batches:
                     endpoint.client.learn_batch(known.batches[endpoint.name])

@@ -1,7 +1,7 @@
 """Workers in processes of this machine, one order each at a time.
 
-Plain child processes spoken to over pipes, and no `ProcessPoolExecutor`: one that dies costs the
-order it had and no other, one that hangs is killed by itself, and none outlives us
+Workers are plain child processes with pipes instead of a `ProcessPoolExecutor`: one that dies
+loses only its own order, one that hangs is killed alone, and none outlives the writer
 (decision 0199).
 """
 
@@ -28,14 +28,15 @@ from oracle.chain.segments.order import SegmentOrder, SegmentPlan
 from oracle.chain.segments.worker import READY
 from oracle.errors import OracleError
 
-# The head needs no workers: without an order for so long they end, and are started anew.
+# Idle time after which a worker ends; it is started again when needed.
 IDLE_SECONDS = 60.0
 _LEAVING_SECONDS = 2.0
-# A worker signs nothing and opens no database: it is told by name what it may know. A key lies
-# under any name (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`), so none is left out.
+# A worker signs nothing and opens no database, so it gets only the variables listed here. A key
+# may have any name (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`), so a list of
+# excluded names would not be safe.
 _NEEDED = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
-    # How endpoints are reached: certificates, and names and passwords by host.
+    # Variables for connections: certificates, and credentials by host.
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
 )
 _NEEDED_PREFIXES = ("LC_", "PYTHON")
@@ -51,37 +52,37 @@ class NoWorkersError(OracleError):
 
 
 class SegmentExecutor(Protocol):
-    """Where ranges are prepared: `concurrent.futures` as far as it is needed."""
+    """The interface of worker pools: the part of `concurrent.futures` that is needed."""
 
     @property
     def workers(self) -> int:
-        """How many orders are worked on at once."""
+        """How many orders are processed at once."""
         ...
 
     @property
     def plan(self) -> SegmentPlan:
-        """What it was opened for."""
+        """The plan of all its orders."""
         ...
 
     def submit(self, order: SegmentOrder) -> Future[bytes]:
-        """Have a range prepared; raises nothing. What `Preparer.prepare` returns is the result.
+        """Have a range prepared; the result is that of `SegmentPreparer.prepare`. Raises nothing.
 
-        The future raises WorkerDiedError where whoever had it died, NoWorkersError where nobody
-        can be started.
+        The future raises WorkerDiedError if the worker with the order died, and WorkerStartError if
+        no worker can be started.
         """
         ...
 
     def give_up(self, future: Future[bytes]) -> None:
-        """End the worker that has this order, which takes too long, or answered something else."""
+        """End the worker of this order, which takes too long or gave an invalid answer."""
         ...
 
     def close(self) -> None:
-        """End all of them; what is under way ends unheard."""
+        """End all workers; pending orders are dropped."""
         ...
 
 
 class ProcessPool:
-    """See SegmentExecutor; `workers` processes at most, started when they are first needed."""
+    """A SegmentExecutor with up to `workers` processes, started when first needed."""
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
         self.plan, self.workers = plan, max(1, workers)
@@ -90,7 +91,7 @@ class ProcessPool:
         self._all = [_Worker(opening, self._orders) for _ in range(self.workers)]
 
     def submit(self, order: SegmentOrder) -> Future[bytes]:
-        """See SegmentExecutor."""
+        """Queue an order; see SegmentExecutor."""
         ordered = _Ordered(frame_of(order))
         for worker in self._all:
             worker.begin()
@@ -98,17 +99,17 @@ class ProcessPool:
         return ordered.future
 
     def give_up(self, future: Future[bytes]) -> None:
-        """See SegmentExecutor."""
+        """Abort an order; see SegmentExecutor."""
         future.cancel()
         for worker in self._all:
             worker.kill_if_at(future)
 
     def pids(self) -> list[int]:
-        """Return the process ids of those that run now."""
+        """Return the process ids of the running workers."""
         return [pid for worker in self._all if (pid := worker.pid()) is not None]
 
     def close(self) -> None:
-        """See SegmentExecutor."""
+        """End all workers; see SegmentExecutor."""
         for _ in self._all:
             self._orders.put(None)
         for worker in self._all:
@@ -116,7 +117,7 @@ class ProcessPool:
 
 
 class _Ordered:
-    """One order's bytes, and what becomes of it."""
+    """One order's bytes, and the future of its answer."""
 
     __slots__ = ("frame", "future")
 
@@ -126,30 +127,30 @@ class _Ordered:
 
 
 class _Worker:
-    """One process, and the thread that speaks to it."""
+    """One worker process, and the thread that communicates with it."""
 
     def __init__(self, opening: bytes, orders: "SimpleQueue[_Ordered | None]") -> None:
         self._opening, self._orders = opening, orders
         self._thread: Thread | None = None
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        # The order that it works on, or has answered last.
+        # The future of the order in progress, or of the last one.
         self._at: Future[bytes] | None = None
         self._is_closed = False
 
     def begin(self) -> None:
-        """Let the thread run, once."""
+        """Start the thread, unless it was started already."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name="segment worker", daemon=True)
             self._thread.start()
 
     def pid(self) -> int | None:
-        """Return its process id; None: it does not run."""
+        """Return the process id, or None if it does not run."""
         with self._lock:
             return None if self._process is None else self._process.pid
 
     def kill_if_at(self, future: Future[bytes]) -> None:
-        """End the process where it has this order, or had it last."""
+        """Kill the process if it has this order, or had it last."""
         with self._lock:
             if self._at is future and self._process is not None:
                 self._process.kill()
@@ -199,10 +200,10 @@ class _Worker:
             ordered.future.set_result(answer)
 
     def _opened(self) -> "subprocess.Popen[bytes]":
-        """Return the process, started where there is none.
+        """Return the worker process; start it if it does not run.
 
         Raises:
-            OSError, FrameError: it cannot be started, or does not say that it is ready.
+            OSError, FrameError: the process cannot be started, or does not report that it is ready.
         """
         with self._lock:
             if self._process is not None and self._process.poll() is None:
@@ -232,12 +233,12 @@ class _Worker:
                 try:
                     pipe.close()
                 except OSError:
-                    # Half an order was in it.
+                    # The pipe still contained part of an order.
                     continue
 
 
 def _started() -> "subprocess.Popen[bytes]":
-    """Start a worker of this very package, with what it needs of our environment and no more."""
+    """Start a worker process of this package, with only the listed environment variables."""
     environment = {name: value for name, value in os.environ.items() if _is_needed(name)}
     home = str(Path(oracle.__file__).resolve().parents[1])
     known = environment.get("PYTHONPATH")
@@ -251,5 +252,5 @@ def _started() -> "subprocess.Popen[bytes]":
 
 
 def _is_needed(name: str) -> bool:
-    """Return whether a worker gets this variable."""
+    """Return whether a worker gets this environment variable."""
     return name in _NEEDED or name.upper() in _PROXIES or name.startswith(_NEEDED_PREFIXES)

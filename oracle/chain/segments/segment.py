@@ -1,7 +1,7 @@
-"""What a worker answers: a segment of history, or why there is none; as bytes and back.
+"""The answers of workers, a segment of history or a refusal, and their encoding.
 
-Nothing that comes back is believed but for its content: hash, plan, range and order of the rows
-are looked at. See docs/explanation/segments.md#segment.
+An answer is validated before it is used: hash, plan, range and the order of rows.
+See docs/explanation/segments.md#segment.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _WORD, _DIGEST = 32, 32
 
 
 class CallRow(NamedTuple):
-    """A call; its value takes up to 256 bits."""
+    """The serialised form of a call; its value takes up to 256 bits."""
 
     block: int
     block_hash: Hash
@@ -47,12 +47,12 @@ class CallRow(NamedTuple):
         return cls(**named | {"value": call.value.to_bytes(_WORD)})
 
     def call(self) -> Call:
-        """Return what `of` was given."""
+        """Return the call of the row."""
         return Call(**self._asdict() | {"value": int.from_bytes(self.value)})
 
 
 class LogRows(msgspec.Struct, frozen=True, array_like=True):
-    """Logs in order, as a table of them has them: see `LogPart`."""
+    """Logs in order, in the layout of a log table: see `LogPart`."""
 
     blocks: list[tuple[int, bytes, int]]
     sources: list[LogSource]
@@ -60,13 +60,13 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, logs: Sequence[Log]) -> Self:
-        """Return logs as they travel. Raises ValueError: a table cannot hold them."""
+        """Return the rows of logs. Raises ValueError: a log table cannot hold them."""
         (part,) = LogTable.of(logs).parts
         blocks = [(number, *block) for number, block in part.blocks.items()]
         return cls(blocks, list(part.sources), part.rows)  # type: ignore[arg-type]  # as they are
 
     def are_whole(self) -> bool:
-        """Tell whether keys ascend, and every row has its block and its source here."""
+        """Return whether keys ascend, and every row has its block and its source."""
         keys = [row[0] for row in self.rows]
         numbers, places = {key >> INDEX_BITS for key in keys}, {row[2] for row in self.rows}
         return (
@@ -76,21 +76,21 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def table(self) -> LogTable:
-        """Return what `of` was given."""
+        """Return the rows as a log table."""
         blocks = {number: (block_hash, time) for number, block_hash, time in self.blocks}
         return LogTable([LogPart(blocks, self.sources, self.rows)])
 
 
 class SegmentError(OracleError):
-    """What a worker gave is not what was ordered of it."""
+    """A worker's answer does not match its order."""
 
 
 class RefusedSegmentError(TransientError):
-    """A worker has no segment of this range: it is read by the writer itself."""
+    """A worker refused the range, so the writer reads it itself."""
 
 
 class Observed(msgspec.Struct, frozen=True, array_like=True):
-    """What was learned beside: `calls` spent, counters by place and labels, facts, seconds."""
+    """Facts and costs of an order: `calls` sent, counter increases, learned facts and duration."""
 
     calls: int = 0
     counted: tuple[tuple[int, tuple[str, ...], float], ...] = ()
@@ -100,9 +100,9 @@ class Observed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
-    """Blocks `first` to `newest`, which may lie below what was ordered, never above.
+    """Blocks `first` to `newest`, which may end before the ordered range does, never after it.
 
-    `first_parent` is the parent of the first block: what links it to the segment before.
+    `first_parent` is the parent hash of the first block, which links it to the segment before.
     """
 
     plan: bytes
@@ -122,7 +122,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     observed: Observed
 
     def window(self) -> BlockWindow:
-        """Return what the writer takes in. Raises ValueError: an event is none of ours."""
+        """Return the segment as a window. Raises ValueError: an event is malformed."""
         said = Decoded(
             events_of(self.events), events_of(self.contract_events), events_of(self.dead)
         )
@@ -141,7 +141,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
 
 class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
-    """No segment, and why; `kind` is that of an RpcError, or empty."""
+    """The reason why there is no segment; `kind` is that of an RpcError, or empty."""
 
     plan: bytes
     number: int
@@ -163,8 +163,8 @@ def segment_of(
     """Return a window as a segment.
 
     Raises:
-        OverflowError: a number of an event is larger than we know how to send.
-        ValueError: a table cannot hold its logs.
+        OverflowError: a number of an event is larger than the encoding supports.
+        ValueError: a log table cannot hold its logs.
     """
     return Segment(
         order.plan,
@@ -186,16 +186,16 @@ def segment_of(
 
 
 def pack(given: Segment | SegmentRefusal) -> bytes:
-    """Return its bytes, and their sha256 after them."""
+    """Return the encoded answer, followed by its sha256."""
     body = _ENCODER.encode(given)
     return body + hashlib.sha256(body).digest()
 
 
 def unpack(given: bytes, order: SegmentOrder) -> Segment | SegmentRefusal:
-    """Return what answers this order.
+    """Return the answer to this order.
 
     Raises:
-        SegmentError: its bytes, plan, number, range or rows are not as they must be.
+        SegmentError: bytes, plan, number, range or rows are invalid.
     """
     body, digest = given[:-_DIGEST], given[-_DIGEST:]
     if hashlib.sha256(body).digest() != digest:

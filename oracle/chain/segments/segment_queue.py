@@ -1,7 +1,8 @@
-"""Prepares the next ranges while the last one is being committed, and gives them in order.
+"""Prepares the next ranges while the last one is committed, and returns them in order.
 
-Elsewhere, where workers were given and enough history is left; otherwise in threads of this
-process. Bounded: a slow database slows the fetching. See docs/explanation/segments.md#a-range.
+Ranges are prepared by workers if there are workers and enough history is left, otherwise in
+threads of this process. The queue is bounded, so that a slow database slows down fetching.
+See docs/explanation/segments.md#a-range.
 """
 
 from collections import deque
@@ -25,9 +26,9 @@ from oracle.telemetry.indexer_metrics import SEGMENTS
 
 
 def is_continued(window: BlockWindow, following: BlockWindow) -> bool:
-    """Tell whether the second one goes on where the first ends, alike in all that is stored.
+    """Return whether the second window continues the first, with equal level and endpoint.
 
-    A window has one level and one endpoint: they stand in the ledger of what was read.
+    A window has one level and one endpoint, which are stored in the coverage ledger.
     """
     is_next = following.range.first == window.range.last + 1
     is_alike = (following.level, following.endpoint) == (window.level, window.endpoint)
@@ -37,9 +38,9 @@ def is_continued(window: BlockWindow, following: BlockWindow) -> bool:
 
 
 def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
-    """Return windows that continue each other as one, to be committed together.
+    """Join consecutive windows into one, to be committed together.
 
-    The size of a transaction changes nothing that is stored of the chain
+    The size of a transaction does not affect the stored data
     (docs/explanation/segments.md#one-transaction).
     """
     first, last = windows[0], windows[-1]
@@ -67,15 +68,15 @@ def _merge_decoded(parts: Sequence[Decoded]) -> Decoded:
     )
 
 
-# Windows in threads of ours; so many more than there are workers where there are some.
+# Windows prepared in threads; and the number of orders beyond the number of workers.
 DEPTH, _MORE_THAN_WORKERS = 4, 2
-# Less history is read here: starting a worker costs more than it saves.
+# A shorter history is read without workers: starting one costs more than it saves.
 LEAST_BLOCKS = 2_000
-# After so many seconds an order counts as lost, and whoever has it is ended.
+# Timeout after which an order counts as lost, and its worker is ended.
 _DEADLINE_SECONDS = 120.0
-# A range that so many workers died of is cut in two.
+# A range is split in two after this many workers died of it.
 _DEATHS = 2
-# Logs that are taken in together where they are ready: a transaction's end is what costs.
+# Ready windows are joined up to this many logs, because each commit is expensive.
 _TOGETHER = 12_000
 
 Fetch = Callable[[BlockRange], BlockWindow]
@@ -83,9 +84,9 @@ Cut = Callable[[BlockRange], BlockRange]
 
 
 class SegmentQueue:
-    """Gives windows in order; `cut` sizes the next range, `fetch` gets it, in a thread.
+    """Returns windows in order; `cut_range` sizes ranges, `fetch_window` fetches them in threads.
 
-    The threads are the operating system's to end: whoever stops does not wait for an answer.
+    The threads are daemon threads: stopping does not wait for their requests.
     """
 
     def __init__(self, fetch: Fetch, cut: Cut, depth: int = DEPTH) -> None:
@@ -94,10 +95,10 @@ class SegmentQueue:
         self._depth = depth
         self.workers: Workers | None = None
         self._waiting: deque[PendingRange] = deque()
-        # Where the window given last ends; and the range that failed since.
+        # The last block of the last returned window; and the range that failed since.
         self._given = -1
         self._failed: BlockRange | None = None
-        # Whether the log says that workers are at it.
+        # Whether the use of workers was logged.
         self._is_told = False
 
     def take(
@@ -105,18 +106,19 @@ class SegmentQueue:
     ) -> BlockWindow:
         """Return the window that begins at `blocks.first`, and prepare on up to `blocks.last`.
 
-        Of at most about `most` blocks. `elsewhere`: by the workers, where there are some; those
-        that are at it go on. Whoever
-        goes on with less at a time than before gets what was fetched already, once more as much
-        as before: it would have to be fetched again.
+        The window has at most about `max_blocks` blocks. `prefers_workers`: use workers, if there
+        are any; running ones continue in any case. A caller that requests fewer blocks than before
+        still gets the larger window that was already fetched, once, so that it is not fetched
+        again.
 
-        Where one fails that may be had later, those behind it stay, and it alone is fetched again.
+        If a range fails with a transient error, the ranges after it are kept, and only the failed
+        one is fetched again.
 
         Raises:
-            OracleError: what `fetch` raised for this window.
+            OracleError: the error that `fetch_window` raised for this window.
             FatalError: two workers died of one and the same block.
         """
-        # Workers that run go on to the end: to start them is what costs.
+        # Running workers continue to the end, because starting them is expensive.
         is_ordering = any(pending.order is not None for pending in self._waiting)
         uses_workers = (elsewhere or is_ordering) and self._may_order()
         if most is not None and not uses_workers:
@@ -132,7 +134,7 @@ class SegmentQueue:
         return window
 
     def drop(self) -> None:
-        """Forget what was prepared; what is under way ends unheard."""
+        """Discard all prepared ranges; running requests are dropped."""
         for pending in self._waiting:
             self._forget(pending)
         if self._waiting and self.workers is not None:
@@ -148,12 +150,12 @@ class SegmentQueue:
         goes_on = blocks.first == self._given + 1
         return following.first == blocks.first and (goes_on or following.last <= blocks.last)
 
-    # --- what is under way ---
+    # --- pending ranges ---
 
     def _fill(self, blocks: BlockRange, most: int, *, uses_workers: bool) -> None:
         again, self._failed = self._failed, None
         if again is not None and self._waiting and again.first == blocks.first:
-            # A thread of its own, as before: those behind it are under way too.
+            # Fetched in its own thread, as before, because later ranges are pending too.
             ordered = self._ordered(PendingRange(again)) if uses_workers else None
             self._waiting.appendleft(ordered or self._begun_here(again, alone=False))
         following = self._waiting[-1].part.last + 1 if self._waiting else blocks.first
@@ -163,7 +165,7 @@ class SegmentQueue:
             if pending is None and uses_workers:
                 pending = self._ordered(PendingRange(part))
             if pending is None and uses_workers and self._waiting:
-                # Nobody is to be asked for more than what is under way now.
+                # No endpoint may take a further order now.
                 return
             alone = not self._waiting and part.last == blocks.last
             self._waiting.append(pending or self._begun_here(part, alone=alone))
@@ -175,7 +177,7 @@ class SegmentQueue:
         return self.workers.executor.workers + _MORE_THAN_WORKERS
 
     def _ordered(self, pending: PendingRange) -> PendingRange | None:
-        """Have a range prepared elsewhere; None: it cannot be ordered now."""
+        """Have a worker prepare a range; return None if it cannot be ordered now."""
         order = None if self.workers is None else self.workers.ordering.order(pending.part)
         if order is None or self.workers is None:
             return None
@@ -193,7 +195,7 @@ class SegmentQueue:
         if not alone:
             future = in_background(lambda: self._fetch(part), f"read ahead {part.first}")
             return PendingRange(part, future)
-        # Nothing to be parallel with: a thread would only cost time.
+        # There is no other range to fetch in parallel, so a thread would only cost time.
         return PendingRange(part, done(lambda: self._fetch(part)))
 
     def _forget(self, pending: PendingRange) -> None:
@@ -202,10 +204,10 @@ class SegmentQueue:
             if self.workers is not None:
                 self.workers.ordering.forget(pending.order)
 
-    # --- what is due ---
+    # --- the next window ---
 
     def _due(self) -> BlockWindow:
-        """Return the first window, whatever it takes."""
+        """Return the first window; wait and retry as needed."""
         while True:
             pending = self._waiting[0]
             try:
@@ -221,10 +223,10 @@ class SegmentQueue:
                 return window
 
     def _taken(self, pending: PendingRange) -> BlockWindow | None:
-        """Return what came of a range; None: it is under way in another way now.
+        """Return the window of a range, or None if it had to be started again in another way.
 
         Raises:
-            OracleError: what `fetch` raised, or nobody can prepare it.
+            OracleError: the error of `fetch_window`, or no worker can prepare the range.
         """
         if pending.here is not None:
             return pending.here.result()
@@ -248,7 +250,7 @@ class SegmentQueue:
         return self.workers.ordering.accept(pending.order, given, is_recalled=pending.is_recalled)
 
     def _refused(self, pending: PendingRange, refused: RefusedSegmentError) -> None:
-        """Read a range here that no worker gives: whatever is wrong with it is told as ever."""
+        """Fetch a refused range in this process, which reports any error as usual."""
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
             self.workers.discard(pending)
@@ -257,7 +259,7 @@ class SegmentQueue:
         self._waiting[0] = self._begun_here(pending.part, alone=False)
 
     def _with_following(self, window: BlockWindow, most: int | None) -> BlockWindow:
-        """Take those in as well that are ready and continue it, up to what is worth one commit."""
+        """Join the ready windows that follow, up to what is worth one commit."""
         windows, logs = [window], len(window.logs)
         while self._waiting and self._waiting[0].is_ready() and logs < _TOGETHER:
             pending = self._waiting[0]
@@ -266,7 +268,7 @@ class SegmentQueue:
             try:
                 following = self._taken(pending)
             except OracleError as error:
-                # For who asks for it, and not for what comes before it.
+                # The error belongs to this range, not to the windows before it.
                 self._waiting[0] = PendingRange(pending.part, failed(error))
                 break
             if following is None:
@@ -279,12 +281,12 @@ class SegmentQueue:
             logs += len(following.logs)
         return joined(windows)
 
-    # --- workers that die ---
+    # --- lost orders and missing workers ---
 
     def _lost(self, pending: PendingRange, error: Exception) -> None:
-        """Order a range again whose worker died, hung or answered something else.
+        """Repeat an order whose worker died, hung or gave an invalid answer.
 
-        Never read here what a worker died of: it would be ours to die of.
+        The range is not read in this process, because it might crash the writer too.
         """
         SEGMENTS.labels("lost").inc()
         if self.workers is not None:
@@ -309,7 +311,7 @@ class SegmentQueue:
         self._waiting.extendleft(one for one in reversed(again) if one is not None)
 
     def _go_on_alone(self, error: NoWorkersError) -> None:
-        """Prepare everything here from now on: slower, never stopped."""
+        """Prepare all ranges in this process from now on, more slowly."""
         structlog.get_logger().error("segment_workers_unavailable", reason=str(error))
         if self.workers is not None:
             self.workers.executor.close()
@@ -317,7 +319,7 @@ class SegmentQueue:
 
 
 def verified_by(workers: Workers, level: Level, endpoint: str | None) -> SegmentQueue:
-    """Return what has blocks verified up to a level; nothing of it outlives a crash."""
+    """Return a queue that verifies blocks up to a level; its answers are not stored on disk."""
     usual = workers.ordering
     windows = usual.windows
     queue = SegmentQueue(

@@ -1,7 +1,7 @@
-"""Segments that are ready and not due yet survive a crash of the writer, as files.
+"""Stores finished segments as files, so that they survive a crash before they are committed.
 
-A file is an order and its answer, and their sha256: it is taken up whole or thrown away. It is
-believed no further than an answer that has just come. See docs/explanation/segments.md#staging.
+A file contains an order, its answer, and their sha256; an invalid file is deleted. Its content is
+trusted no more than an answer that has just arrived. See docs/explanation/segments.md#staging.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _MOST_BYTES = 256 * 2**20
 
 
 class StagedSegment(msgspec.Struct, frozen=True, array_like=True):
-    """What was ordered, and what came of it."""
+    """An order and its encoded answer."""
 
     order: SegmentOrder
     given: bytes
@@ -29,16 +29,16 @@ _DECODER = msgspec.msgpack.Decoder(StagedSegment)
 
 @dataclass(slots=True)
 class SegmentStage:
-    """One plan's files in a folder that nobody else uses; made when it is first needed."""
+    """The files of one plan in a folder of its own, which is created when first needed."""
 
     folder: Path
     plan: bytes
     most_bytes: int = _MOST_BYTES
-    # By their first block: the last one, and how large the file is.
+    # By first block: the last block, and the size of the file.
     _kept: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """See what an earlier run has left; of another plan, and torn ones, nothing stays."""
+        """Load the index of an earlier run; delete files of another plan, and invalid ones."""
         for half in self.folder.glob(f"*{_HALF}"):
             half.unlink(missing_ok=True)
         for path in self.folder.glob(f"*{_SUFFIX}"):
@@ -49,7 +49,7 @@ class SegmentStage:
             self._kept[found.order.first] = found.order.last, path.stat().st_size
 
     def keep(self, order: SegmentOrder, given: bytes) -> None:
-        """Write an answer down that waits for its turn; without room, or a disk, it is not."""
+        """Store an answer that waits to be committed; skip it if there is no room or no disk."""
         body = msgspec.msgpack.encode(StagedSegment(order, given))
         content = body + hashlib.sha256(body).digest()
         if sum(size for _, size in self._kept.values()) + len(content) > self.most_bytes:
@@ -59,7 +59,7 @@ class SegmentStage:
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             half.write_bytes(content)
-            # Without fsync: the digest tells a torn one.
+            # No fsync: the digest detects a truncated file.
             half.replace(path)
         except OSError:
             half.unlink(missing_ok=True)
@@ -67,23 +67,23 @@ class SegmentStage:
         self._kept[order.first] = order.last, len(content)
 
     def take(self, first: int, last: int) -> StagedSegment | None:
-        """Return what begins at this block and ends at `last` at most; None: there is nothing."""
+        """Return the segment that begins at `first_block` and ends at `last_block` or before."""
         if first not in self._kept or self._kept[first][0] > last:
             return None
         return _read(self._path(first))
 
     def discard_below(self, first: int) -> None:
-        """Throw away what begins below this block: it was taken in."""
+        """Delete segments that begin below this block: they were committed."""
         for number in [number for number in self._kept if number < first]:
             self.discard(number)
 
     def discard(self, first: int) -> None:
-        """Throw away what begins at this block."""
+        """Delete the segment that begins at this block."""
         if self._kept.pop(first, None) is not None:
             self._path(first).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Throw everything away: it is not known to continue what is stored."""
+        """Delete all segments: they may not continue the stored chain."""
         for first in list(self._kept):
             self.discard(first)
 

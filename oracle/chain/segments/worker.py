@@ -1,6 +1,7 @@
-"""A worker: a child process that reads orders from its standard input and answers on its output.
+"""The worker: a child process that reads orders from stdin and writes answers to stdout.
 
-It ends when its input does, so that none outlives the process it works for. Frames: see `frames`.
+The process ends when its input is closed, so that it never outlives its parent. Frames: see
+`frames`.
 """
 
 import gc
@@ -25,26 +26,26 @@ READY = b"ready"
 
 
 def main() -> None:
-    """Work until nobody orders any more."""
-    # Ctrl-C is for who leads: it closes our input.
+    """Process orders until the input is closed."""
+    # Ctrl-C is handled by the parent, which closes the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    # Whatever is printed must not get between the frames.
+    # Printed text must not mix with the frames.
     os.dup2(2, 1)
-    # What went wrong is told by the writer, which reads the range again.
+    # Errors are logged by the writer, which reads the range again.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
         work(sys.stdin.buffer, answers)
     except BrokenPipeError:
-        # Who ordered is gone.
+        # The parent process is gone.
         os._exit(0)
 
 
 def work(orders: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each order; the first frame says what all of them share.
+    """Answer each order; the first frame contains the plan and the endpoints.
 
     Raises:
-        InputError: the plan is not to be read as here.
+        InputError: this version cannot read the plan.
     """
     first = read_frame(orders, MOST_FRAME)
     if first is None:

@@ -1,1 +1,1 @@
-"""How far a window is proven: calibration, header checks, blooms, receipts."""
+"""Verification of windows: calibration, header checks, blooms and receipts."""

@@ -1,6 +1,6 @@
 """Compares the blooms of headers with the logs of their blocks.
 
-A bloom only raises fork evidence; nothing is left unasked because of one.
+A bloom only adds evidence of forks and omissions; no query is skipped because of a bloom.
 See docs/explanation/verification.md#l3.
 """
 
@@ -20,13 +20,13 @@ from oracle.chain.verification.window_check import (
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Log
 
-# Asks an endpoint other than the named one for the logs of a block; None: there is none.
+# Fetches the logs of a block from an endpoint other than the named one; None if there is none.
 Elsewhere = Callable[[str, FullHeader], list[Log] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Blooms:
-    """What blooms say about the logs of one filter."""
+    """Checks blooms against the logs of one filter."""
 
     wanted: Filter
     calibration: Calibration
@@ -39,20 +39,20 @@ class Blooms:
         object.__setattr__(self, "_topics", tuple(map(mask, sorted(self.wanted.topics))))
 
     def may_hide(self, one: FullHeader) -> bool:
-        """Tell whether to doubt that a block has no logs of ours.
+        """Return whether a block may have matching logs, according to its bloom.
 
-        Of a chain that has no blooms nothing excludes them: there every block is doubted.
+        On a chain without blooms, every block may have matching logs.
         """
         if not self.calibration.has(HeaderFeature.BLOOM):
             return self.calibration.is_refuted(HeaderFeature.BLOOM)
         return one.bloom is None or self._may_log(one.bloom)
 
     def sift(self, window: VerifiedWindow) -> None:
-        """Raise the blocks whose blooms agree with what was found.
+        """Raise the level of blocks whose blooms agree with their logs.
 
         Raises:
-            ContradictionError: a bloom knows nothing of a log.
-            OmissionError: another endpoint has logs that this one left out.
+            ContradictionError: a bloom does not contain a log.
+            OmissionError: another endpoint has logs that this one omitted.
         """
         for one in window.blocks:
             bits, logs = one.bloom, window.logs.get(one.block.number, ())
@@ -60,7 +60,7 @@ class Blooms:
                 continue
             if not may_hold_all(bits, logs):
                 if window.is_proven(one.block.number) and is_hashed_right(one):
-                    # The receipts make the root of a header that hashes right: a proof.
+                    # The receipts match the root of a valid header, which proves the logs.
                     self.calibration.demote(
                         HeaderFeature.BLOOM, f"block {one.block.hash} has logs beside it"
                     )

@@ -1,7 +1,8 @@
-"""Which features of a chain's headers are true: proven by samples, and refuted by proof alone.
+"""Tracks which header features of a chain are proven by samples, or refuted by proof.
 
-Blooms are zero on some chains, receipts roots made up on others. One chain has one `Calibration`;
-its findings are kept from run to run. See docs/explanation/verification.md#calibration.
+Some chains have zero blooms, others have invented receipts roots. Each chain has one
+`Calibration`, whose findings persist over restarts. See
+docs/explanation/verification.md#calibration.
 """
 
 import time
@@ -16,21 +17,21 @@ from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, BlockRef
 from oracle.rpc.endpoints.capabilities import OF_CHAIN, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
-# So many blocks with logs must be right; or so many wrong, and none right, of all that was
-# looked at, before it is how the chain is.
+# A feature is proven after this many valid blocks with logs, and refuted after this many invalid
+# ones without a valid one.
 SAMPLES = 20
-# Until what was found wrong is tried again, in seconds.
+# Seconds until a refuted feature is sampled again.
 RETRY_SECONDS = 3600.0
-# Until the newest blocks are looked through again for samples, where there were too few.
+# Seconds until the newest blocks are scanned again, if there were too few samples.
 _SCAN_SECONDS = 600.0
-# The same, while a provider is waited for.
+# The same, while the answer of a provider is pending.
 _UNDECIDED_SCAN_SECONDS = 10.0
-# Beside a feature that was refuted: it was sampled again so lately.
+# Fact-name suffix of a refuted feature that was sampled again recently.
 _TRIED = "_tried"
 
 
 class HeaderFeature(StrEnum):
-    """What a header says of its block, and a signature of who sent a transaction."""
+    """A verifiable part of a header, or the signature of a transaction's sender."""
 
     BLOOM = "bloom"
     RECEIPTS = "receipts_root"
@@ -40,16 +41,16 @@ class HeaderFeature(StrEnum):
 
 
 for _feature in HeaderFeature:
-    # Alerts see a zero before the first.
+    # Initialise the metric, so that alerts see a zero before the first increase.
     DEMOTED.labels(_feature)
 
 
 @dataclass(slots=True)
 class _State:
-    """The sampled blocks, by hash; a block that was right once stays so.
+    """The sampled blocks, by hash; a block that was valid once stays valid.
 
-    `undecided` are blocks that were wrong of every endpoint that answered, while a provider did
-    not. `refuted_at` is when the chain was last found not to have the feature, None: never.
+    `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
+    answer. `refuted_at` is when the chain was last found not to have the feature, or None.
     """
 
     right: set[str] = field(default_factory=set)
@@ -67,7 +68,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedSample:
-    """A block that contradicts its header and that `unanswered_providers` did not answer about."""
+    """A block that contradicts its header, and the providers that did not answer about it."""
 
     feature: HeaderFeature
     block_hash: str
@@ -76,23 +77,23 @@ class UndecidedSample:
 
 @dataclass(slots=True)
 class Calibration:
-    """Counts samples, and decides what a chain's headers are worth; used by several threads.
+    """Counts samples, and decides which features of a chain's headers are valid; thread-safe.
 
-    A feature that comes out right of twenty blocks is proven, and stays so over restarts. A proof
-    alone takes it back (`demote`): endpoints that contradict it, however many, are refused. A
-    feature that no block shows to be right is refuted once every provider was asked.
+    A feature that is valid in twenty blocks is proven, and stays so over restarts. Only a proof
+    refutes it again (`refute`): endpoints that contradict it, however many, are refused. A feature
+    that is valid in no block is refuted once every provider was queried.
     """
 
     clock: Callable[[], float] = time.monotonic
     keeper: CapabilityStore | None = None
-    # Held while the newest blocks are looked through: whoever comes meanwhile waits for it.
+    # Held during a scan of the newest blocks, so that other threads wait for it.
     scanning: Lock = field(default_factory=Lock, repr=False)
     _states: dict[HeaderFeature, _State] = field(default_factory=dict)
-    # The providers that did not answer about the last samples.
+    # Providers that did not answer when the last samples were checked.
     _unanswered_providers: tuple[str, ...] = ()
-    # The blocks that an operator takes as they are given, though a seal of theirs is wrong.
+    # Blocks that an operator accepted although a feature of their header is invalid.
     _accepted: set[tuple[HeaderFeature, str]] = field(default_factory=set)
-    # How often a feature was refuted, by this process.
+    # The number of refutations in this process.
     demotions: int = 0
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)
@@ -110,7 +111,7 @@ class Calibration:
         self._recall_refusals(kept)
 
     def has(self, feature: HeaderFeature) -> bool:
-        """Return whether the feature was proven of the chain, and not refuted since."""
+        """Return whether the feature was proven for the chain, and not refuted since."""
         with self._lock:
             return self._states[feature].is_proven
 
@@ -120,9 +121,9 @@ class Calibration:
             return self._states[feature].refuted_at is not None
 
     def is_open(self, feature: HeaderFeature) -> bool:
-        """Return whether samples are wanted: neither proven, nor found wrong lately.
+        """Return whether samples are needed: the feature is neither proven nor recently refuted.
 
-        A feature that was refuted stays refuted while it is sampled again.
+        A refuted feature stays refuted while it is sampled again.
         """
         with self._lock:
             state = self._states[feature]
@@ -131,11 +132,11 @@ class Calibration:
             return not state.is_proven
 
     def is_any_open(self, features: Iterable[HeaderFeature]) -> bool:
-        """Tell whether samples are wanted for one of these."""
+        """Return whether samples are needed for one of these features."""
         return any(self.is_open(feature) for feature in features)
 
     def wants_scan(self, features: Iterable[HeaderFeature]) -> bool:
-        """Tell whether to look through the newest blocks for samples now; see `scanned`."""
+        """Return whether the newest blocks should be scanned for samples now."""
         with self._lock:
             at = self._scanned_at
             pause = _SCAN_SECONDS if self.open_question() is None else _UNDECIDED_SCAN_SECONDS
@@ -143,11 +144,11 @@ class Calibration:
             return is_due and self.is_any_open(features)
 
     def scanned(self) -> None:
-        """Note that the newest blocks were looked through."""
+        """Record that the newest blocks were scanned."""
         self._scanned_at = self.clock()
 
     def is_new(self, block_hash: str, features: Iterable[HeaderFeature]) -> bool:
-        """Tell whether this block was no sample yet of something that samples are wanted for."""
+        """Return whether the block is a new sample of a feature that needs samples."""
         with self._lock:
             return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in features)
 
@@ -157,9 +158,9 @@ class Calibration:
         found: Mapping[HeaderFeature, bool],
         unanswered_providers: Collection[str] = (),
     ) -> None:
-        """Count one sample: which features of a block with logs came out right, of any endpoint.
+        """Count one sample: which features of a block with logs were valid at any endpoint.
 
-        A wrong sample decides nothing without the answers of `unanswered_providers`.
+        An invalid sample decides nothing until all `unanswered_providers` have answered.
         """
         with self._lock:
             self._unanswered_providers = (
@@ -173,9 +174,9 @@ class Calibration:
                         self._states[feature].undecided.add(block_hash)
 
     def open_question(self) -> UndecidedSample | None:
-        """Return a block that contradicts its header, which not every provider was asked about.
+        """Return a block that contradicts its header while some providers have not answered.
 
-        None: there is none, or what headers are worth is decided without it.
+        Return None if there is none, or if the feature is decided without it.
         """
         with self._lock:
             for feature, state in self._states.items():
@@ -186,9 +187,9 @@ class Calibration:
             return None
 
     def decide(self) -> None:
-        """Refute what no sample shows to be right, after a look at the newest and at old blocks.
+        """Refute features without a valid sample, after newest and old blocks were sampled.
 
-        Where some are right, it is not the chain that is wrong: more samples will tell.
+        If some samples are valid, the feature itself is not at fault: more samples will decide.
         """
         with self._lock:
             for feature, state in self._states.items():
@@ -201,26 +202,26 @@ class Calibration:
                     self.demote(feature, f"none of {len(state.wrong)} blocks with logs makes it")
 
     def hold(self, feature: HeaderFeature) -> None:
-        """Take a feature for proven: a block was refused by it, and nobody has explained that."""
+        """Treat a feature as proven: it refused a block, which is not yet explained."""
         with self._lock:
             if not self._states[feature].is_proven:
                 self._states[feature] = _State(is_proven=True)
                 self._show(feature)
 
     def accept(self, feature: HeaderFeature, block_hash: str) -> None:
-        """Let a block pass though this seal of its is wrong: an operator has said so."""
+        """Accept a block although this feature of it is invalid, as an operator decided."""
         with self._lock:
             self._accepted.add((feature, block_hash))
 
     def is_accepted(self, feature: HeaderFeature, block_hash: str) -> bool:
-        """Tell whether an operator lets this block pass."""
+        """Return whether an operator accepted this block."""
         with self._lock:
             return (feature, block_hash) in self._accepted
 
     def demote(self, feature: HeaderFeature, why: str) -> None:
-        """Refute a feature, until samples show it to be right.
+        """Refute a feature, until samples show it to be valid.
 
-        `why` is the proof: of a feature that was proven, nothing less takes it back.
+        `proof` is logged; a proven feature must not be refuted without a proof.
         """
         with self._lock:
             was_proven = self._states[feature].is_proven
@@ -232,7 +233,7 @@ class Calibration:
             structlog.get_logger().error("verification_downgraded", feature=feature.value, why=why)
 
     def facts(self) -> dict[str, str]:
-        """Return what is known, as a keeper recalls it: who begins with it believes the same."""
+        """Return the findings as stored facts; a `Calibration` that starts with them is equal."""
         with self._lock:
             known = {
                 fact_of(feature): "right" if state.is_proven else "wrong"
@@ -248,7 +249,7 @@ class Calibration:
             return known | taken
 
     def _recall_refusals(self, kept: Mapping[str, str]) -> None:
-        """Hold on to what a block was refused by, and to what an operator has accepted."""
+        """Restore the feature that refused a block, and the operator's acceptances."""
         if REFUSAL in kept and (check := BlockRefusal.from_json(kept[REFUSAL]).check) in set(
             HeaderFeature
         ):
@@ -276,7 +277,7 @@ class Calibration:
             self.keeper.keep(OF_CHAIN, fact_of(feature) + _TRIED, "", RETRY_SECONDS)
 
     def _keep(self, feature: HeaderFeature, said: str) -> None:
-        """Store a finding that no time makes old."""
+        """Store a finding that does not expire."""
         self._show(feature)
         if self.keeper is not None:
             self.keeper.keep(OF_CHAIN, fact_of(feature), said, None)
@@ -286,5 +287,5 @@ class Calibration:
 
 
 def fact_of(feature: HeaderFeature) -> str:
-    """Return the name under which it is kept what this feature is worth."""
+    """Return the name of the stored fact about a feature."""
     return f"trust_{feature}"

@@ -1,4 +1,4 @@
-"""Headers with what they seal: the bloom, and the roots of receipts and transactions."""
+"""Headers with the fields that commit to their content: bloom, receipts and transactions root."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,21 +22,21 @@ NO_RECEIPTS = "0x" + EMPTY_ROOT.hex()
 
 
 class _Hashed(msgspec.Struct, gc=False):
-    """What names a transaction of a block that was read with all of them."""
+    """The hash of a transaction in a block that was fetched with full transactions."""
 
     hash: str
 
 
 @dataclass(frozen=True, slots=True)
 class FullHeader:
-    """A block and what its header says of its content; None where the chain does not say it."""
+    """A block and the fields of its header; properties are None or empty if a field is missing."""
 
     block: BlockRef
     answer: FullHeaderResponse = field(repr=False)
 
     @property
     def bloom(self) -> int | None:
-        """The bloom as a whole number; None where the header has none that can be read."""
+        """The bloom as an integer; None if the header has no readable one."""
         try:
             return int(_text(self.answer.logs_bloom), 16)
         except ValueError:
@@ -44,37 +44,37 @@ class FullHeader:
 
     @property
     def receipts_root(self) -> str:
-        """The root, lower case; empty where the header has none."""
+        """The receipts root, lower case; empty if the header has none."""
         return _text(self.answer.receipts_root).lower()
 
     @property
     def transactions_root(self) -> str:
-        """The root, lower case; empty where the header has none."""
+        """The transactions root, lower case; empty if the header has none."""
         return _text(self.answer.transactions_root).lower()
 
     @property
     def is_without_transactions(self) -> bool:
-        """Whether it says that there is no receipt in it."""
+        """Whether the header commits to an empty list of receipts."""
         return self.receipts_root == NO_RECEIPTS
 
     @property
     def holds_transactions(self) -> bool:
-        """Whether it has receipts to be asked for, also where roots are made up."""
+        """Whether the block has receipts to fetch, also if its roots are invented."""
         return not self.is_without_transactions and bytes(self.answer.transactions) != b"[]"
 
     @property
     def whole_header(self) -> HeaderResponse | None:
-        """Every field that the hash is made of; None where one is missing."""
+        """All hashed fields of the header; None if one is missing."""
         try:
             return msgspec.convert(self.answer, HeaderResponse, from_attributes=True)
         except msgspec.ValidationError:
             return None
 
     def tx_hashes(self) -> list[str]:
-        """Return the hashes of its transactions, in order, whether it came with those or whole.
+        """Return the hashes of its transactions, in order, whether fetched as hashes or in full.
 
         Raises:
-            ValueError: the block came with something else.
+            ValueError: the list contains anything else.
         """
         try:
             sent = decoder_of(list[str | _Hashed]).decode(self.answer.transactions)
@@ -90,9 +90,9 @@ def _text(written: object) -> str:
 def full_headers_of(
     endpoint: Endpoint, numbers: Iterable[int], *, full: bool = False
 ) -> list[FullHeader | None]:
-    """Return the blocks of these heights, None for each that the endpoint does not have.
+    """Return the blocks at these heights, with None for each that the endpoint does not have.
 
-    `full`: with their transactions, and not only with the hashes of those.
+    `with_transactions`: with full transactions, instead of only their hashes.
 
     Raises:
         RpcError: no usable answer, or one for another height.
@@ -115,7 +115,7 @@ def full_headers_of(
 
 
 def full_header_of(endpoint: Endpoint, block_hash: Hash) -> FullHeader | None:
-    """Return the block of this hash; None where the endpoint does not have it.
+    """Return the block of this hash, or None if the endpoint does not have it.
 
     Raises:
         RpcError: no usable answer, or another block.
@@ -130,10 +130,10 @@ def full_header_of(endpoint: Endpoint, block_hash: Hash) -> FullHeader | None:
 
 
 def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | None:
-    """Return a block with its transactions, one by one where they are more than one answer holds.
+    """Return a block with its transactions, fetched singly if they exceed the response limit.
 
     Raises:
-        RpcError: no usable answer, or a transaction that it does not have.
+        RpcError: no usable answer, or a transaction is missing.
     """
     try:
         return endpoint.client.call(_METHOD, [hex(number), True], FullHeaderResponse)
@@ -159,10 +159,10 @@ def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | 
 
 
 def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
-    """Return the blocks of these heights, which the endpoint must have.
+    """Return the blocks at these heights; all of them are required.
 
     Raises:
-        RpcError: one is missing, or no usable answer.
+        RpcError: a block is missing, or no usable answer.
     """
     asked = list(numbers)
     known = {one.block.number: one for one in full_headers_of(endpoint, asked) if one is not None}
@@ -175,14 +175,14 @@ def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
 def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> list[FullHeader]:
     """Return the blocks of the range, each the parent of the next.
 
-    For `full` see `full_headers_of`.
+    `with_transactions`: see `fetch_full_headers`.
 
-    Heights that the chain skipped are left out: only where the block after them names the block
-    before them as its parent. What is missing at the beginning or the end is left out too; what
-    it is, the blocks around the range tell.
+    Heights that the chain skipped are left out if the next block names the block before them as its
+    parent. Missing blocks at the beginning or end are left out too; whether they were skipped
+    follows from the blocks around the range.
 
     Raises:
-        RpcError: one is missing, or they do not link.
+        RpcError: a block is missing, or they do not link.
     """
     found = full_headers_of(endpoint, range(blocks.first, blocks.last + 1), full=full)
     chain = [one for one in found if one is not None]
@@ -196,9 +196,9 @@ def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> li
 
 
 def newest(endpoint: Endpoint) -> FullHeader | None:
-    """Return the newest block as the endpoint showed it when its head was last looked at.
+    """Return the newest block from the endpoint's last head check, or None.
 
-    Good for the window right after it, not for a second try: it is given once.
+    The header is used once, for the window right after the check, and not for a retry.
     """
     answer = endpoint.take_newest_header()
     return None if answer is None else FullHeader(block_ref(endpoint.name, answer), answer)

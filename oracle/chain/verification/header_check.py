@@ -1,4 +1,4 @@
-"""Recomputes what a header says of its block, and compares logs with receipts."""
+"""Recomputes header hashes and roots, and compares logs with receipts."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ from oracle.domain.logs import Log
 
 
 def hash_of(one: FullHeader) -> str:
-    """Return the hash that this header makes; nothing where it is not whole, or not readable."""
+    """Return the hash of this header, or "unwritable" if it is incomplete or unreadable."""
     whole = one.whole_header
     try:
         return "unwritable" if whole is None else header_hash(whole)
@@ -22,20 +22,20 @@ def hash_of(one: FullHeader) -> str:
 
 
 def is_hashed_right(one: FullHeader) -> bool:
-    """Tell whether the header, whole as it must be, makes the block's hash."""
+    """Return whether the header is complete and hashes to the block's hash."""
     return hash_of(one) == one.block.hash
 
 
-# No list of receipts or transactions has this root.
+# A placeholder: no list of receipts or transactions has this root.
 _ZERO_ROOT = "0x" + "00" * 32
 
 
 def lacks_root(one: FullHeader, feature: HeaderFeature) -> bool:
-    """Return whether a header that hashes right proves that its block has no such root.
+    """Return whether a header with a valid hash proves that its block has no such root.
 
-    The hash binds both roots: a root of zeros is the root of nothing, and a block with
-    transactions has receipts. This is the only proof against a root that blocks have proven:
-    receipts that do not fit a root may be a lie.
+    The hash commits to both roots: a zero root is not the root of any list, and a block with
+    transactions has receipts. No other proof can refute a root that blocks have proven, because
+    receipts that do not match a root may be a lie.
     """
     if feature is HeaderFeature.RECEIPTS:
         is_empty = one.is_without_transactions and one.transactions_root != NO_RECEIPTS
@@ -46,7 +46,7 @@ def lacks_root(one: FullHeader, feature: HeaderFeature) -> bool:
 
 
 def root_of(given: Receipts) -> str:
-    """Return the root that these receipts make; nothing where they cannot be written."""
+    """Return the root of these receipts, or "unwritable" if they cannot be encoded."""
     try:
         return receipts_root(given)
     except ValueError:
@@ -54,7 +54,7 @@ def root_of(given: Receipts) -> str:
 
 
 def judged(one: FullHeader, given: Receipts) -> dict[HeaderFeature, bool]:
-    """Return which features of a block with logs come out right of its receipts."""
+    """Return which header features of a block with logs match its receipts."""
     try:
         bits = bloom(log for receipt in given for log in receipt.logs)
     except ValueError:
@@ -67,16 +67,16 @@ def judged(one: FullHeader, given: Receipts) -> dict[HeaderFeature, bool]:
 
 
 def may_hold_all(bits: int, logs: Iterable[Log]) -> bool:
-    """Tell whether the bloom knows these logs, by address and first topic."""
+    """Return whether the bloom may contain these logs, by address and first topic."""
     said = {(log.address, log.topics[0]) for log in logs}
     return all(may_log(bits, [mask(address)], [mask(topic)]) for address, topic in said)
 
 
 def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
-    """Tell whether these are all of the receipts' logs that are wanted; quick, and may say no.
+    """Return whether these are exactly the receipts' matching logs; may give false negatives.
 
-    `given` are those of the whole block, in order. A no may come from mere spelling: upper case,
-    for example.
+    `block_receipts` are those of the whole block, in order. A negative result may be caused by
+    spelling alone, such as upper-case hex.
     """
     place, topics = 0, {(topic,) for topic in wanted.topics}
     for tx, receipt in enumerate(given):

@@ -1,8 +1,8 @@
-"""Takes samples of a chain: which features of its headers come out right.
+"""Samples which features of a chain's headers are valid.
 
-Samples are taken before the first window is read, and then of the blocks with logs that are read.
-A sample that is wrong is asked of every other provider: the endpoint that gave it may have lied.
-While one of them does not answer, nothing is decided, and nothing is read.
+Samples are taken before the first window is read, and then from blocks with logs. An invalid
+sample is checked with every other provider, because the endpoint that gave it may have lied.
+While one of them does not answer, nothing is decided and no window is read.
 See docs/explanation/verification.md#calibration.
 """
 
@@ -23,21 +23,21 @@ from oracle.errors import TransientError
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Samples are fetched so many at a time: most often the first ones tell.
+# Batch size of samples: the first batch is usually sufficient.
 _SAMPLED_TOGETHER = 10
-# How many headers are looked at in one batch.
+# How many headers are fetched in one batch, without and with transactions.
 _SCANNED, _SCANNED_WHOLE = 100, 40
-# Where the newest blocks are too few, the chain is looked at in so many other places.
+# How many older ranges are sampled if the newest blocks are too few.
 _PLACES = 4
 
-# Which of a block's features came out right.
+# Whether each feature of a block is valid.
 Found = dict[HeaderFeature, bool]
-# An endpoint that answers so has no receipts to show, or has them no more: it is not waited for.
+# Errors of endpoints without receipts, or without old ones, for which sampling does not wait.
 _HAS_NONE = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
 
 
 class CalibrationUndecidedError(TransientError):
-    """A block contradicts its header, and a provider that may know better does not answer."""
+    """A block contradicts its header, and a provider that may differ does not answer."""
 
     def __init__(self, question: UndecidedSample) -> None:
         self.question = question
@@ -51,33 +51,34 @@ class CalibrationUndecidedError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Fills one `Calibration`."""
+    """Takes the samples of one `Calibration`."""
 
     calibration: Calibration
-    # The endpoints besides that of this name that can be asked; each was seen to be on our chain.
+    # Yields the endpoints other than the named one; each is proven to be on our chain.
     others: Callable[[str], Iterable[Endpoint]]
-    # The providers besides that of this endpoint that have to be asked.
+    # Returns the providers other than that of the endpoint, all of which have to be queried.
     other_providers: Callable[[Endpoint], Collection[str]]
-    # Called with an endpoint and what it was found out by.
+    # Called with an endpoint that gave a wrong answer, and the check that found it.
     accuse: Callable[[Endpoint, str], None]
-    # Whether blocks are read with their transactions.
+    # Whether blocks are fetched with their transactions.
     reads_whole: bool = False
 
     @property
     def features(self) -> frozenset[HeaderFeature]:
-        """What there is to prove of the chain."""
+        """The features that are sampled on this chain."""
         kinds = {HeaderFeature.RECEIPTS, HeaderFeature.BLOOM, HeaderFeature.HEADER}
         return frozenset(kinds | {HeaderFeature.TRANSACTIONS} if self.reads_whole else kinds)
 
     def scan(self, endpoint: Endpoint) -> None:
-        """Take samples of the newest blocks, and of older ones where those are too few.
+        """Sample the newest blocks, and older ones if those are too few.
 
-        Only where they are wanted and it was not done lately. Several threads read windows: none
-        goes on before it is done, so that the level of a window is no matter of luck.
+        Nothing is done unless samples are needed and the last scan is not recent. If several
+        threads read windows, all of them wait for the scan, so that the level of a window does not
+        depend on timing.
 
         Raises:
-            RpcError: the endpoint does not give its newest headers.
-            CalibrationUndecidedError: see `learn`.
+            RpcError: the endpoint does not return its newest headers.
+            CalibrationUndecidedError: see `sample_blocks`.
         """
         if self.calibration.wants_scan(self.features):
             self._scan(endpoint)
@@ -95,16 +96,17 @@ class Sampler:
                 try:
                     self._look_at(endpoint, place, _SAMPLED_TOGETHER)
                 except RpcError:
-                    # Who has forgotten the beginning may be good for what is new.
+                    # An endpoint without old blocks may still be good for new ones.
                     break
             self.calibration.decide()
             self.calibration.scanned()
 
     def learn(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
-        """Take samples of blocks that were read.
+        """Take samples from blocks that were read.
 
         Raises:
-            CalibrationUndecidedError: one contradicts its header, and a provider does not answer.
+            CalibrationUndecidedError: a block contradicts its header, and a provider does not
+                answer.
         """
         self._sample(endpoint, blocks, 2 * SAMPLES)
         self.calibration.decide()
@@ -125,9 +127,9 @@ class Sampler:
         self._sample(endpoint, chosen, most)
 
     def _sample(self, endpoint: Endpoint, blocks: Iterable[FullHeader], most: int) -> None:
-        """Recompute what these blocks' headers say of their receipts, and remember what was right.
+        """Check the headers of these blocks against their receipts, and record the results.
 
-        An endpoint that gives no receipts shows nothing.
+        An endpoint that returns no receipts yields no samples.
         """
         fresh = [one for one in blocks if self.calibration.is_new(one.block.hash, self.features)][
             :most
@@ -144,7 +146,7 @@ class Sampler:
     def _found(
         self, endpoint: Endpoint, blocks: Sequence[FullHeader]
     ) -> Iterator[tuple[FullHeader, Found]]:
-        """Yield the blocks with logs, and which features come out right of their receipts."""
+        """Yield the blocks with logs, and which of their features match the receipts."""
         for one, given in receipts(endpoint, blocks):
             if any(receipt.logs for receipt in given):
                 yield one, self._judged(one, given)
@@ -156,7 +158,7 @@ class Sampler:
         )
 
     def _judge(self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, Found]]) -> None:
-        """Count samples; a wrong one is the chain's only if no provider shows it right."""
+        """Count samples; an invalid one counts only if no provider shows it to be valid."""
         wanted = [feature for feature in self.features if self.calibration.is_open(feature)]
         wrong = [one for one, found in samples if not all(found[feature] for feature in wanted)]
         answers = self._ask_others(endpoint, wrong, wanted)
@@ -173,7 +175,7 @@ class Sampler:
     def _ask_others(
         self, than: Endpoint, blocks: Sequence[FullHeader], wanted: Collection[HeaderFeature]
     ) -> "_Answers":
-        """Ask one endpoint after the other about blocks, until each feature is shown right."""
+        """Query other endpoints about blocks, until each feature is shown to be valid."""
         answers = _Answers()
         if not blocks:
             return answers
@@ -188,7 +190,7 @@ class Sampler:
                 same = [one for one in theirs if one is not None and one.block.hash in ours]
                 for one, found in self._found(other, same):
                     answers.add(one.block.hash, found)
-                # Also where it has forgotten the receipts: it answers, and shows nothing.
+                # This also applies if the receipts are gone: the provider answered without result.
                 answers.record_answer(other.provider, [one.block.hash for one in same])
             except RpcError as error:
                 if error.kind in _HAS_NONE:
@@ -202,33 +204,33 @@ class Sampler:
 
 @dataclass(slots=True)
 class _Answers:
-    """What other endpoints showed of blocks, by hash, and which providers were not heard."""
+    """The results of other endpoints by block hash, and the providers that did not answer."""
 
     found: dict[str, Found] = field(default_factory=dict)
     unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, block_hash: str, found: Found) -> None:
-        """Take one answer in: a feature that one endpoint shows right is right."""
+        """Add one result: a feature that one endpoint shows to be valid is valid."""
         known = self.found.setdefault(block_hash, dict.fromkeys(found, False))
         for feature, is_right in found.items():
             known[feature] = known[feature] or is_right
 
     def record_answer(self, provider: str, hashes: Collection[str]) -> None:
-        """Note that a provider answered about these blocks, or has nothing to show of them."""
+        """Record that a provider answered about these blocks, or has no receipts of them."""
         self.unanswered_providers = {
             block_hash: left - {provider} if block_hash in hashes else left
             for block_hash, left in self.unanswered_providers.items()
         }
 
     def shows_all(self, block_hash: str, wanted: Collection[HeaderFeature]) -> bool:
-        """Return whether each of the features was shown to be right."""
+        """Return whether each of the features was shown to be valid."""
         found = self.found.get(block_hash, {})
         return all(found.get(feature) for feature in wanted)
 
 
 def _places(newest: int, most: int) -> list[range]:
-    """Return the newest heights, and others spread evenly below them, each not so many."""
+    """Return the newest heights, and ranges of older ones spread evenly below them."""
     ends = [newest - newest * place // (_PLACES + 1) for place in range(_PLACES + 1)]
     places = [range(max(0, end - most + 1), end + 1) for end in ends]
-    # A short chain is looked at once.
+    # On a short chain, ranges that overlap the newest one are left out.
     return [place for nth, place in enumerate(places) if nth == 0 or place.stop < places[0].start]

@@ -1,7 +1,7 @@
-"""Tells a lie that is proven from a word that may be late, cut or unlucky.
+"""Distinguishes proven lies from answers that may be late, truncated or accidental.
 
-Rows that the proven receipts do not have were made up or changed, whoever sees it. An answer that
-contradicts its header may be an accident: who gave it is asked again, about that block alone.
+Logs that the proven receipts do not contain were invented or changed. An answer that contradicts
+its header may be an accident, so the endpoint is queried again, about that block alone.
 """
 
 from collections import Counter
@@ -15,34 +15,34 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# What the root of the receipts is made of; where a log stands follows from their order alone.
+# The log fields that the receipts root commits to; positions follow from the order alone.
 Content = Counter[tuple[str, tuple[str, ...], str]]
-# Reads one block whole from an endpoint, and tells whether everything of it was proven.
+# Fetches one block from an endpoint, and returns whether all of it could be proven.
 Proves = Callable[[Endpoint, int], bool]
 
 
 def content(logs: Iterable[Log]) -> Content:
-    """Return what is proven of logs: who said what, how often."""
+    """Return how often each combination of address, topics and data occurs."""
     return Counter((log.address, log.topics, log.data) for log in logs)
 
 
 def made_up(given: Iterable[Log], true: Iterable[Log]) -> int:
-    """Count the logs that were given and do not exist as they were given."""
+    """Return the number of given logs that do not exist in this form."""
     return (content(given) - content(true)).total()
 
 
 @dataclass(frozen=True, slots=True)
 class Lies:
-    """Quarantines who was proven wrong while windows are read."""
+    """Excludes endpoints that are proven wrong while windows are read."""
 
     endpoints: EndpointPool
     proves: Proves
 
     def weigh(self, endpoint: Endpoint, given: Sequence[Log], true: Sequence[Log]) -> None:
-        """Compare what was given with what the receipts proved of the same blocks.
+        """Compare the logs that an endpoint gave with those that the receipts proved.
 
-        Logs that are left out cost the endpoint its place and no more, for its own receipts have
-        them: that is found again by who audits what was not proven.
+        Omitted logs only move the endpoint behind the others, because its own receipts contain
+        them; the audit of unproven blocks finds such omissions again.
         """
         count = made_up(given, true)
         if count:
@@ -51,9 +51,9 @@ class Lies:
             self.endpoints.listed.convict(endpoint.name, words)
 
     def look_again(self, told: Iterable[ContradictionError], by: str) -> None:
-        """Ask those again who contradicted headers, now that `by` gave the same window whole."""
+        """Query endpoints that contradicted headers again, after another one gave the window."""
         for error in told:
-            # A bloom says nothing certain.
+            # A bloom is not a proof.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != by:
                 self._look_again(error, by)
 

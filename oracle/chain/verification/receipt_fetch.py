@@ -1,6 +1,7 @@
-"""Fetches the receipts of whole blocks: in batches where served, else of each transaction.
+"""Fetches the receipts of whole blocks: in batches if the endpoint supports it, else singly.
 
-So too where those of one block are more than one answer may be: slowly, and in bounded parts.
+Receipts are also fetched singly if those of one block exceed the response limit: slowly, but in
+bounded parts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,9 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 
-# Blocks in one batch: full ones come to a few megabytes.
+# Blocks in one batch: the receipts of full blocks have a few megabytes.
 _TOGETHER = 25
-# Kinds of who has never given a block's receipts yet, which may mean that he never does.
+# Errors that may mean that an endpoint which never returned block receipts does not serve them.
 _NOT_SERVED = {
     ErrorKind.UNSUPPORTED,
     ErrorKind.UNKNOWN,
@@ -24,7 +25,7 @@ _NOT_SERVED = {
     ErrorKind.INVALID,
     ErrorKind.NOT_THERE,
 }
-# Of who has given some: behind the address there may be another node, which serves less.
+# The same for an endpoint that returned some: another node behind the URL may serve less.
 _NOT_SERVED_NOW = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 
 Answer = TypeVar("Answer")
@@ -37,7 +38,7 @@ def receipts(
     """Yield each block with its receipts, in order of execution; a few blocks at a time.
 
     Raises:
-        RpcError: it does not give the receipts of a block that it knows.
+        RpcError: the endpoint does not return the receipts of a block that it knows.
     """
     for first in range(0, len(blocks), _TOGETHER):
         part = blocks[first : first + _TOGETHER]
@@ -64,7 +65,7 @@ def _given(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
 
 
 def _in_parts(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
-    """Halve what is too large, down to the transactions of one block."""
+    """Halve a batch that is too large, down to the transactions of one block."""
     if len(blocks) > 1:
         half = len(blocks) // 2
         parts = (blocks[:half], blocks[half:])
@@ -106,7 +107,7 @@ def _there(endpoint: Endpoint, block: FullHeader, answer: Answer | None) -> Answ
 
 
 def _in_order(endpoint: Endpoint, block: FullHeader, given: Receipts) -> Receipts:
-    """Bring them in order of execution, and see that all are of this block."""
+    """Return the receipts in order of execution, and check that none is missing."""
     try:
         places = [int(receipt.transaction_index, 16) for receipt in given]
     except ValueError:
@@ -121,10 +122,10 @@ def _in_order(endpoint: Endpoint, block: FullHeader, given: Receipts) -> Receipt
 
 
 def _counted_through(given: Receipts) -> Receipts:
-    """Give logs the place that they have: that of their receipt, and the next in the block.
+    """Set the position of each log: the index of its receipt, and the next index in the block.
 
-    The order of execution alone, which the root proves, says it; what is written beside a log is
-    in no root, and some write the place in the receipt (Ganache 7).
+    Only the order of execution is proven by the root. The positions in the logs are not part of any
+    root, and some endpoints return the index within the receipt (Ganache 7).
     """
     place = 0
     for tx, receipt in enumerate(given):

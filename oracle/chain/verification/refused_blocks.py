@@ -1,7 +1,7 @@
-"""Blocks that are not taken in: what is said of them cannot be true, and nobody proves more.
+"""Refused blocks: the answers about them contradict each other or their header, without a proof.
 
-A refusal stands in the database until it is explained: by an endpoint that proves the block, by a
-second one that says the same, or by an operator. Whoever tries again meanwhile hears it again.
+A refusal is stored until it is resolved: by an endpoint that proves the block, by a second one
+that gives the same answer, or by an operator. Until then every retry raises it again.
 """
 
 from typing import Self
@@ -11,17 +11,17 @@ import msgspec
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 
-# The names of what is remembered of the chain: the refusal, and what an operator has accepted.
+# Fact names: the refusal, and the prefix of blocks that an operator accepted.
 REFUSAL = "refusal"
 ACCEPTED = "accepted "
 # Two endpoints show two blocks of one height; every other check is a `HeaderFeature`.
 BLOCK_HASH = "block_hash"
-# What the chain's headers are worth is not decided, because a provider does not answer.
+# The calibration is undecided, because a provider does not answer.
 CALIBRATION = "calibration"
 
 
 class BlockRefusal(msgspec.Struct, frozen=True):
-    """The block, which check of it failed, and what to say of it."""
+    """A block, the check of it that failed, and the message to show."""
 
     number: int
     block_hash: Hash
@@ -29,7 +29,7 @@ class BlockRefusal(msgspec.Struct, frozen=True):
     words: str
 
     def to_json(self) -> str:
-        """Return what `from_json` reads."""
+        """Return the refusal as JSON for `from_json`."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
@@ -39,12 +39,12 @@ class BlockRefusal(msgspec.Struct, frozen=True):
 
     @property
     def acceptance(self) -> str:
-        """The name under which an operator's acceptance of this block stands."""
+        """The name of the fact that stores an operator's acceptance of this block."""
         return f"{ACCEPTED}{self.check} {self.block_hash}"
 
 
 class RefusalError(TransientError):
-    """A block is refused: nobody gives it as its header, or as another endpoint, says it is."""
+    """A block is refused, because no endpoint gives it as its header or another one does."""
 
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal

@@ -1,4 +1,4 @@
-"""What following a chain costs, in JSON-RPC calls: what most endpoints count.
+"""The cost of following a chain in JSON-RPC calls, which most providers bill.
 
 See docs/reference/rpc-requirements.md#costs.
 """
@@ -14,17 +14,17 @@ from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
 
 _BLOCKS = 1_000
-# First and last header of a window of history.
+# The first and last header of a window of history.
 _LINKS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Calls; the parts of a batch count each. The look at the head is one of an empty block's.
+    """Numbers of calls; each part of a batch counts. `empty_block` includes the head check.
 
-    `history` is for 1,000 final blocks without logs of ours, at the first size of a range;
-    `proof` comes on top for each block with logs or watched calls, there and at the head.
-    `by_transaction`: a proof is one call for each transaction of the block.
+    `history` is for 1,000 final blocks without relevant logs, at the initial range size; `proof` is
+    added for each block with logs or watched calls, in history and at the head.
+    `by_transaction`: a proof takes one call for each transaction of the block.
     """
 
     empty_block: int
@@ -44,14 +44,14 @@ class Costs:
 
 
 def costs(reader: EventReader, policy: VerificationPolicy, facts: Capabilities | None) -> Costs:
-    """Return what this costs at an endpoint of these facts; None: one that serves everything.
+    """Return the costs at an endpoint with these capabilities; None means all of them.
 
-    Asks nothing; that the chain's headers are proven already is taken for granted.
+    No request is sent; the features of the chain's headers are assumed to be proven.
     """
     by_hash = facts is None or facts.has_logs_by_hash
     serves_receipts = facts is None or facts.has_block_receipts
     watches = bool(reader.selectors)
-    # The look at the head and the logs; without logs by hash, headers before and after.
+    # The head check and the logs; without logs by hash also headers before and after.
     head = 2 + (0 if by_hash else 2) + (1 if watches and by_hash else 0)
     proves = policy.top(is_history=False) >= Level.PROVEN or watches
     return Costs(
@@ -70,6 +70,6 @@ def _history(policy: VerificationPolicy, *, by_hash: bool, watches: bool) -> int
     windows, top = _BLOCKS // MOST_LINKED, policy.top(is_history=True)
     if top < Level.BLOOMED:
         return windows * (1 + _LINKS)
-    # Every header, the last one again after the logs, and the receipts of one block: who has
-    # forgotten is not believed.
+    # Every header, the last one again after the logs, and the receipts of one block, to detect
+    # endpoints that have pruned it.
     return _BLOCKS + windows * (2 + (top >= Level.PROVEN))

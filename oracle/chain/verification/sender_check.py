@@ -1,7 +1,7 @@
-"""Proves by its signature who sent each call of a window, and that its fields are its hash's own.
+"""Verifies the sender of each call by its signature, and the call's fields by its hash.
 
-A signature needs no header: who says otherwise is wrong whatever the chain's roots are worth.
-Only where every endpoint says so is it how the chain is, as with what it sends itself.
+A signature needs no header, so an endpoint that contradicts it is wrong whatever the chain's
+roots are. Only if all endpoints agree is it a property of the chain, as with system transactions.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from oracle.telemetry.indexer_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
 
 
 class ForgeryError(ContradictionError):
-    """A call's sender, or another field of it, is not the one that was signed."""
+    """A call's sender, or another field of it, differs from the signed transaction."""
 
     def __init__(self, endpoint: str, call: Call, words: str) -> None:
         said = f"block {call.block}: call {call.tx_hash}: {words}"
@@ -33,7 +33,7 @@ class ForgeryError(ContradictionError):
 class SenderCheck:
     """Checks the senders of one window's calls, all from one endpoint.
 
-    `unproven`: blocks with calls whose sender is not proven by a signature.
+    `unproven_blocks` have calls whose sender is not proven by a signature.
     """
 
     endpoint: str
@@ -41,18 +41,18 @@ class SenderCheck:
     unproven: set[int] = field(default_factory=set)
 
     def see(self, call: Call, sent: Sent) -> None:
-        """Compare a call with what was signed; `sent` is the transaction as it was given.
+        """Compare a call with the signed transaction, as the endpoint returned it.
 
         Raises:
-            ForgeryError: it was signed by another account, or says something else.
+            ForgeryError: the transaction was signed by another account, or has other fields.
         """
-        # A tenth of a second to import, and only calls have senders.
+        # Imported late: the import takes 0.1 s, and is needed only for calls.
         from oracle.chain.proofs.transaction_sender import signer  # noqa: PLC0415
 
         try:
             found = signer(msgspec.convert(sent, SignedTransaction))
         except msgspec.ValidationError:
-            # Of a kind that we cannot read, as are those of a chain's own types.
+            # An unsupported transaction, such as one of a chain's own types.
             found = None
         except ValueError as error:
             self._contradicted(call, str(error))

@@ -1,8 +1,8 @@
-"""Picks the watched calls out of whole blocks, and proves that none is missing.
+"""Extracts the watched calls from whole blocks, and proves that none is missing.
 
-The transactions root is made of every transaction of a block: who leaves one out, or changes its
-input, is found out (docs/explanation/verification.md#l4; only where the chain's roots were
-proven).
+The transactions root commits to every transaction of a block, so an endpoint that omits one, or
+changes its input, is detected (docs/explanation/verification.md#l4), if the chain's roots were
+proven.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,10 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 def calls_of_blocks(
     endpoint: Endpoint, blocks: Sequence[FullHeader], selectors: Selectors, see: See
 ) -> dict[int, list[Call]]:
-    """Return the watched calls by block, of blocks that were read with their transactions.
+    """Return the watched calls by block, from blocks that were fetched with their transactions.
 
     Raises:
-        RpcError: transactions that do not belong to their block, or none at all; or `see`
-            says so of a call.
+        RpcError: transactions are missing or of another block, or `check_call` fails.
     """
     if not selectors:
         return {}
@@ -46,9 +45,9 @@ def calls_of_blocks(
 
 
 def root_of_sent(one: FullHeader) -> str:
-    """Return the root that the block's transactions make, which must have their true names.
+    """Return the root of the block's transactions, whose hashes must match their fields.
 
-    What is no root at all is returned where they cannot be written, or one has another's name.
+    A text that is not a root is returned if they cannot be encoded, or a hash does not match.
     """
     try:
         sent = decoder_of(list[SignedTransaction]).decode(one.answer.transactions)
@@ -59,5 +58,5 @@ def root_of_sent(one: FullHeader) -> str:
 
 
 def is_complete(one: FullHeader) -> bool:
-    """Tell whether the block's transactions make the root of its header."""
+    """Return whether the block's transactions match the root of its header."""
     return root_of_sent(one) == one.transactions_root

@@ -1,4 +1,4 @@
-"""How far a window is proven, as section `[verify]` says (docs/explanation/verification.md)."""
+"""How far windows are verified, as set in section `[verify]` (docs/explanation/verification.md)."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from oracle.domain.coverage import Level
 
 @dataclass(frozen=True, slots=True)
 class VerificationPolicy:
-    """The highest level that is tried, of what may still change and of what is final.
+    """The highest level to verify up to, for non-final blocks (`head`) and final ones (`history`).
 
-    Without `receipts` nothing is ever proven. With `every_header` history is read as the head is:
-    all headers linked, logs by the hash of their block; it costs about two requests per block.
+    Without `receipts` no block is ever proven. With `every_header` history is read like the head:
+    all headers linked, and logs by block hash; that takes about two requests per block.
     """
 
     head: Level = Level.PROVEN
@@ -19,17 +19,17 @@ class VerificationPolicy:
     every_header: bool = False
 
     def top(self, *, is_history: bool) -> Level:
-        """Return the highest level that is tried."""
+        """Return the highest level to verify up to."""
         top = self.history if is_history else self.head
         return top if self.receipts else min(top, Level.BLOOMED)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelShortfall:
-    """History that cannot reach the level asked for: the chain was found not to have `refuted`.
+    """History cannot reach the configured level, because the chain lacks `refuted_features`.
 
-    `reached` is the level that can be asked for instead. Below `unproven_below` a block rests on
-    the word of the endpoint that gave it.
+    `reachable_level` is the level that can be configured instead. Below `unproven_below`, a block
+    relies on the endpoint that gave it.
     """
 
     wanted: Level
@@ -38,5 +38,5 @@ class LevelShortfall:
     unproven_below: Level
 
 
-# L0 and L1 alone: what everything is compared with.
+# Only L0 and L1, the minimum that is always checked.
 LEAST = VerificationPolicy(head=Level.SEAMED, history=Level.SEAMED, receipts=False)

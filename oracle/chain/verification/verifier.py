@@ -1,6 +1,6 @@
-"""Proves a window, step by step: headers, receipts (L4), blooms (L3).
+"""Verifies a window, step by step: headers, receipts (L4), blooms (L3).
 
-What the receipts prove is taken in place of what the endpoint gave.
+Logs that the receipts prove replace those that the endpoint gave.
 See docs/explanation/verification.md.
 """
 
@@ -26,23 +26,23 @@ from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Blocks with transactions in a window that is read by its receipts alone.
+# Minimum of non-empty blocks in a window that is read by receipts alone.
 LEAST_FULL_BLOCKS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class WindowVerifier:
-    """Judges the answers for one filter by what a chain's headers are worth."""
+    """Verifies the answers for one filter, using the proven features of the chain's headers."""
 
     wanted: Filter
     calibration: Calibration
     blooms: Blooms
     sampler: Sampler
-    # Called with an endpoint and what it was found out by.
+    # Called with an endpoint that gave a wrong answer, and the check that found it.
     accuse: Callable[[Endpoint, str], None]
 
     def allowed(self, top: Level) -> Level:
-        """Return the highest level that can be reached now, of those up to `top`."""
+        """Return the highest level up to `max_level` that can be reached now."""
         if top >= Level.PROVEN and self.calibration.has(HeaderFeature.RECEIPTS):
             return Level.PROVEN
         if top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
@@ -50,10 +50,10 @@ class WindowVerifier:
         return min(top, Level.PINNED)
 
     def of_history(self, top: Level) -> Level:
-        """Return the level that every block of history reaches now, of those up to `top`.
+        """Return the level up to `max_level` that every historical block reaches now.
 
-        BLOOMED or more asks for every header: a bloom that excludes our contracts is as good as
-        the receipts, and where the chain has none, every block's receipts are read.
+        BLOOMED and above need every header: a bloom that excludes our contracts proves as much as
+        the receipts, and if the chain has no blooms, every block's receipts are read.
         """
         if top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
             return Level.BLOOMED
@@ -68,18 +68,18 @@ class WindowVerifier:
     def reads_every_receipt(
         self, endpoint: Endpoint, blocks: Sequence[FullHeader], top: Level
     ) -> bool:
-        """Tell whether receipts prove all logs of these blocks, whoever is asked for logs besides.
+        """Return whether receipts alone can prove all logs of these blocks, without a log query.
 
-        Where no bloom excludes us from any block with transactions, the receipts of all are read
-        to prove what was given; then nothing has to be given. Nothing rests on a bloom here. Of
-        few such blocks logs are asked for all the same: whom to ask is learned by it.
+        If no bloom excludes our contracts from any non-empty block, the receipts of all blocks are
+        read anyway, and no logs have to be requested; no bloom is relied on. With few such blocks,
+        logs are requested all the same, because that shows which endpoints are reliable.
         """
         features = (HeaderFeature.HEADER, HeaderFeature.RECEIPTS)
         if (
             top < Level.PROVEN
             or not endpoint.limits.gives_receipts
             or not all(map(self.calibration.has, features))
-            # Samples are taken of blocks that are known to have logs.
+            # Samples need blocks that are known to have logs.
             or self.calibration.is_any_open(self.sampler.features)
         ):
             return False
@@ -87,7 +87,7 @@ class WindowVerifier:
         return (
             len(full) >= max(LEAST_FULL_BLOCKS, len(blocks) // 2)
             and not any(
-                # Of a block that an operator takes as it is given, the logs must be given.
+                # The logs of a block that an operator accepted must be requested.
                 self.calibration.is_accepted(feature, one.block.hash)
                 for feature in features
                 for one in blocks
@@ -96,9 +96,9 @@ class WindowVerifier:
         )
 
     def refuted(self, top: Level) -> tuple[HeaderFeature, ...]:
-        """Return what the chain was found not to have of all that blocks at `top` rest on.
+        """Return the refuted features among those that blocks at this level rely on.
 
-        Without the header's hash, roots and blooms are no more than words of who gives them.
+        Without a valid header hash, roots and blooms are unproven claims of the endpoint.
         """
         if top < Level.BLOOMED:
             return ()
@@ -111,11 +111,11 @@ class WindowVerifier:
         return tuple(feature for feature in needed if self.calibration.is_refuted(feature))
 
     def verify(self, window: VerifiedWindow) -> None:
-        """Prove what can be proven, and write into the window what was.
+        """Verify a window, and store the levels and proven logs in it.
 
         Raises:
             ContradictionError: the endpoint contradicts a header.
-            RpcError: it left logs out that another one has, or does not give what is needed.
+            RpcError: the endpoint omitted logs that another one has, or lacks data for the proof.
         """
         if window.top >= Level.BLOOMED:
             self._check_headers(window)
@@ -142,7 +142,7 @@ class WindowVerifier:
                 self._contradict(window, HeaderFeature.HEADER, one, words, said=made)
 
     def _learn(self, window: VerifiedWindow) -> None:
-        """Take samples where they are wanted; blocks with our logs are good ones."""
+        """Take samples if they are needed; blocks with matching logs are good samples."""
         if self.calibration.is_any_open(self.sampler.features):
             chosen = [one for one in window.blocks if one.block.number in window.logs]
             self.sampler.learn(window.endpoint, chosen)
@@ -150,10 +150,10 @@ class WindowVerifier:
     # --- receipts ---
 
     def _see_held(self, window: VerifiedWindow) -> None:
-        """Where receipts prove nothing, see at least that the endpoint still has them.
+        """Check that the endpoint still has receipts, even if they cannot prove anything.
 
         Raises:
-            RpcError: it has forgotten what is in a block, which is not to be taken for empty.
+            RpcError: the endpoint has pruned a block, which must not be taken for an empty block.
         """
         held = [one for one in window.blocks if one.block.number in window.must][:1]
         try:
@@ -191,7 +191,7 @@ class WindowVerifier:
             self._take(window, one, given)
 
     def _take(self, window: VerifiedWindow, one: FullHeader, given: Receipts) -> None:
-        """Take logs, and whether calls succeeded, from receipts that are the block's own."""
+        """Apply proven receipts: set the logs, and whether calls succeeded."""
         number = one.block.number
         said = window.logs.get(number, [])
         calls = (window.calls or {}).get(number, ())
@@ -213,7 +213,7 @@ class WindowVerifier:
         window.levels[number] = Level.PROVEN
 
     def _logs_in(self, endpoint: str, one: FullHeader, given: Receipts) -> list[Log]:
-        """Take the logs from the receipts; that they name their block too is not proven by it."""
+        """Extract the matching logs of receipts; their block hash is checked, not proven."""
         number = one.block.number
         answers = [log for receipt in given for log in receipt.logs if self.wanted.matches(log)]
         try:
@@ -229,7 +229,7 @@ class WindowVerifier:
     # --- calls ---
 
     def _count_calls(self, window: VerifiedWindow) -> None:
-        """Let no block count as proven whose transactions were not; see `callers`."""
+        """Lower the level of blocks whose transactions could not be proven."""
         is_provable = (
             self.calibration.has(HeaderFeature.TRANSACTIONS) and window.top >= Level.PROVEN
         )
@@ -239,13 +239,13 @@ class WindowVerifier:
             if not is_provable or self._is_refuted_by(one, HeaderFeature.TRANSACTIONS):
                 window.lower(one.block.number, Level.BLOOMED)
             elif (made := root_of_sent(one)) != one.transactions_root:
-                # No bloom knows of calls: a block without any is as suspicious as one with some.
+                # Blooms do not cover calls: a block without calls needs the same check.
                 words = "its transactions do not make the root of its header"
                 self._contradict(window, HeaderFeature.TRANSACTIONS, one, words, said=made)
                 window.lower(one.block.number, Level.BLOOMED)
 
     def _is_refuted_by(self, one: FullHeader, feature: HeaderFeature) -> bool:
-        """Refute a root where the block's own header proves that there is none."""
+        """Refute a feature if the block's own valid header proves that it has no such root."""
         if not lacks_root(one, feature):
             return False
         self.calibration.demote(feature, f"the header of block {one.block.hash} has no root")
@@ -260,16 +260,16 @@ class WindowVerifier:
         *,
         said: str,
     ) -> None:
-        """Refuse the window, unless an operator takes the block as it is given."""
+        """Raise ContradictionError, unless an operator accepted the block."""
         if not self.calibration.is_accepted(feature, header.block.hash):
             raise ContradictionError(window.name, feature, header, words, said=said)
 
 
 def _see_names(endpoint: str, one: FullHeader, given: Receipts, places: Iterable[int]) -> None:
-    """See that receipts at these places are named as the block's transactions are.
+    """Check that receipts at these indexes have the hashes of the block's transactions.
 
     Raises:
-        RpcError: they are not, or there are none.
+        RpcError: a hash differs, or a receipt is missing.
     """
     try:
         names = one.tx_hashes()

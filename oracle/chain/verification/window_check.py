@@ -1,4 +1,4 @@
-"""One window on its way up the verifier: what an endpoint gave, and what became of it."""
+"""One window during verification: the endpoint's answer, and the result so far."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,10 +15,10 @@ from oracle.telemetry.indexer_metrics import MISSING_LOGS, VERIFY_FAILURES
 
 
 class ContradictionError(RpcError):
-    """An answer contradicts its block's header, of which the chain has proven that it is true.
+    """An answer contradicts a header feature that is proven for the chain.
 
-    `said` is what the header would have to say instead: two endpoints whose answers make the same
-    of it speak of one chain, not of two lies.
+    `computed_value` is the value that the header would need: two endpoints whose answers give the
+    same value agree about the chain, so they did not lie independently.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ContradictionError(RpcError):
 
 
 class OmissionError(RpcError):
-    """Another endpoint gave logs that this one left out."""
+    """Another endpoint returned logs that this one omitted."""
 
     def __init__(self, endpoint: str, block: FullHeader, missing: int) -> None:
         words = f"block {block.block.number}: left {missing} logs out that its bloom knows"
@@ -42,21 +42,21 @@ class OmissionError(RpcError):
 
 
 def note_missing(endpoint: str, missing: int) -> None:
-    """Count logs that an endpoint did not give, or gave wrong."""
+    """Count logs that an endpoint omitted or changed."""
     MISSING_LOGS.labels(endpoint).inc(missing)
     VERIFY_FAILURES.labels("logs", endpoint).inc()
 
 
 @dataclass(slots=True)
 class VerifiedWindow:
-    """One endpoint's answer for a range of blocks, and how far each block of it is proven.
+    """One endpoint's answer for a range of blocks, and the level that each block has reached.
 
-    `blocks` are those whose headers are known, in order; where the window `is_whole` they are all
-    there are, each the parent of the next. `given` are the logs of the endpoint, None where the
-    receipts of every block are read instead; `pinned`: they were asked for by the blocks' hashes.
-    `must` are blocks to be proven in any case, not only where there is something to prove.
-    `calls` are the watched calls by block, None where none are watched; whether they succeeded is
-    not known before the receipts are. `logs` and `levels` are those of single blocks, as proven.
+    `headers` are the known headers, in order; if the window `is_whole`, they cover the range, each
+    the parent of the next. `given_logs` are the endpoint's logs, or None if the receipts of every
+    block are read instead; `is_pinned`: they were requested by block hash. `required_blocks` have
+    to be proven in any case, even without logs or calls. `calls_by_block` are the watched calls, or
+    None if no calls are watched; whether they succeeded is unknown until receipts are read.
+    `logs_by_block` and `level_by_block` are the results per block.
     """
 
     endpoint: Endpoint
@@ -70,9 +70,9 @@ class VerifiedWindow:
     calls: Mapping[int, Sequence[Call]] | None = None
     logs: dict[int, list[Log]] = field(init=False)
     levels: dict[int, Level] = field(init=False)
-    # Whether the endpoint gave other logs than these.
+    # Whether the endpoint's logs were replaced by proven ones.
     repaired: bool = False
-    # The blocks of which the receipts proved which calls succeeded.
+    # The blocks whose receipts proved which calls succeeded.
     settled: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -90,29 +90,29 @@ class VerifiedWindow:
 
     @property
     def level(self) -> Level:
-        """The least level of the blocks whose headers are known."""
+        """The lowest level of the blocks with known headers."""
         return min(self.levels.values())
 
     @property
     def proven(self) -> tuple[int, ...]:
-        """The blocks that were proven, in order."""
+        """The proven blocks, in order."""
         return tuple(sorted(n for n, level in self.levels.items() if level >= Level.PROVEN))
 
     def is_proven(self, number: int) -> bool:
-        """Tell whether this block was proven."""
+        """Return whether this block was proven."""
         return self.levels[number] >= Level.PROVEN
 
     def repair(self, number: int, true: list[Log]) -> None:
-        """Put the true logs of a block in place of those that were given."""
+        """Replace the endpoint's logs of a block with the proven logs."""
         self.logs[number] = true
         self.repaired = True
 
     def lower(self, number: int, most: Level) -> None:
-        """Let a block have come no further than this."""
+        """Limit the level of a block."""
         self.levels[number] = min(self.levels[number], most)
 
     def leave_unproven(self, blocks: Iterable[int]) -> None:
-        """Let none of these blocks count as proven: something in them could not be."""
+        """Limit these blocks to levels below PROVEN, because of unproven content."""
         for number in blocks:
             if number in self.levels:
                 self.lower(number, Level.BLOOMED)
