@@ -1,1 +1,1 @@
-"""What can be asked: status, explain, select, queue, replay. Reads only."""
+"""Read-only queries behind `status`, `explain`, `select`, `queue`, `replay` and the read API."""

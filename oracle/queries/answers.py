@@ -1,7 +1,8 @@
-"""What all answers have in common: their block, and how numbers are written.
+"""The parts that every answer has in common: its block, and how numbers are written.
 
-`/v1` and `--json` print the same pydantic models, so that the published schema is the one that is
-kept (docs/reference/read-api.md#conventions). Times are unix seconds, amounts and fractions text.
+`/v1` and `--json` print the same pydantic models, so that the schema that is published is the one
+that is kept (docs/reference/read-api.md#conventions). Times are unix seconds, amounts and fractions
+are text.
 """
 
 from typing import Annotated
@@ -15,7 +16,7 @@ from oracle.store.state.cursor_repository import Cursor
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
-# 64 bits with a sign: what a database counts in.
+# The largest signed 64-bit integer, the widest that a database column holds.
 LARGEST_INTEGER = 2**63 - 1
 
 AddressText = Annotated[
@@ -27,9 +28,9 @@ HashText = Annotated[str, Field(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32
 FractionText = Annotated[
     str, Field(pattern=r"^[0-9]+\.[0-9]{18}$", examples=["0.581000000000000000"])
 ]
-# A whole number that JavaScript would lose digits of: wei, weights, sums.
+# An integer of which JavaScript would lose digits: wei, weights, sums.
 IntegerText = Annotated[str, Field(pattern="^[0-9]+$", examples=["1000000000000000000"])]
-# The same two as numbers: text in JSON alone, so that tables and pages can count with them.
+# Numeric forms of the two types above: text in JSON only, so that tables and pages can calculate.
 FixedPoint = Annotated[
     int,
     PlainSerializer(decimal_text, return_type=str, when_used="json"),
@@ -49,7 +50,7 @@ Integer = Annotated[
 
 
 class ApiModel(BaseModel):
-    """A part of an answer; nothing in it changes once it is made."""
+    """Base class of every part of an answer; instances are immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,7 +65,7 @@ class BlockView(ApiModel):
 
 
 class AsOf(ApiModel):
-    """The block that an answer speaks of, and how far behind it is."""
+    """The block that an answer describes, and how far it is behind the chain."""
 
     block: int = Field(description="The last block that was folded.", examples=[293])
     hash: HashText
@@ -106,19 +107,19 @@ def as_of_cursor(
         lag_seconds=max(0, now - cursor.time),
         replica_lag_seconds=uow.replica_lag_seconds(),
         rules=f"{rules.name} {rules.version}",
-        # While it is halted the index does not move, and yet there is something to tell.
+        # A halt does not move the index, but it changes the answer.
         epoch=cursor.epoch + uow.halts.changes(),
     )
 
 
 class Answer(ApiModel):
-    """What every answer begins with."""
+    """Base class of every answer: the block that the answer describes."""
 
     as_of: AsOf
 
 
 class LogPlace(ApiModel):
-    """Where something was said; `log` -1: by a call itself. Rows of a feed have no transaction."""
+    """The place of an event; `log` is -1 for an event of a call. Feed rows have no transaction."""
 
     block: int = Field(examples=[287])
     tx: int | None = Field(examples=[3])

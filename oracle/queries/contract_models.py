@@ -1,4 +1,4 @@
-"""What `contract show`, `deploy` and `calldata` answer."""
+"""Answers of `contract show`, `deploy` and `calldata`."""
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 
 
 class ContractAnswer(ApiModel):
-    """The oracle contract: its code, people, rules, limits and head."""
+    """The oracle contract: its code, roles, rules, limits and head."""
 
     code_hash: HashText
     is_our_code: bool
@@ -53,7 +53,7 @@ class AdapterPlan(ApiModel):
 
 
 class DeploymentAnswer(ApiModel):
-    """What is deployed, and what it costs at most; amounts in wei."""
+    """The contracts that are deployed, and their maximum cost; amounts in wei."""
 
     address: AddressText | None = Field(default=None, description="null: nothing was sent.")
     gas_used: int | None = None

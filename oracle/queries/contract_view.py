@@ -1,4 +1,4 @@
-"""How contract, chain and an account of ours stand: for who asks beside the daemon."""
+"""The state of the contract, the chain and an operator's account, for another process."""
 
 from dataclasses import dataclass
 
@@ -14,17 +14,17 @@ from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
 from oracle.txmgr.client.receipts import balance_of, newest_block
 
-# Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
+# A daemon that lags by more blocks is not ready, and an endpoint that does is not used.
 READY_WITHIN_BLOCKS = 10
-# Who only looks does not wait for long.
+# A status query waits only briefly.
 _SECONDS = 3.0
-# Digits of an ether that people read.
+# Decimal places of an amount of ether in text output.
 _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class ContractState:
-    """The contract at one look; times in unix seconds of the chain."""
+    """The contract at one block; times in unix seconds of the chain."""
 
     round: int
     pushed_at: int
@@ -34,9 +34,9 @@ class ContractState:
 
 @dataclass(frozen=True, slots=True)
 class ChainView:
-    """One look at the chain; `unknown` says why something of it is not known.
+    """A reading of the chain; `unknown_reason` states why a part of it is not known.
 
-    `head`: the newest block; `contract` None: there is none, or it is not known.
+    `head`: the newest block; `contract` is None if there is no contract, or if it is not known.
     """
 
     head: BlockRef | None
@@ -45,7 +45,7 @@ class ChainView:
 
     @property
     def paused_until(self) -> int | None:
-        """Return until when the contract takes no report; None: it takes them, as far as known."""
+        """Return until when the contract accepts no report, or None if no pause is known."""
         if self.contract is None or self.head is None:
             return None
         until = self.contract.paused_until
@@ -64,7 +64,7 @@ class ChainView:
 
 
 class ContractView(ApiModel):
-    """What is known of the contract; times in unix seconds of the chain."""
+    """The known state of the contract; times in unix seconds of the chain."""
 
     round: int | None
     pushed_at: int | None = Field(description="null: no round was accepted, or it is unknown.")
@@ -74,14 +74,14 @@ class ContractView(ApiModel):
 
 
 class AccountBalance(ApiModel):
-    """An account of ours and its ether."""
+    """An account of the operator and its balance in wei."""
 
     address: AddressText | None
     balance_wei: Integer | None
     unknown: str | None = Field(default=None, description="Why one of them is not known.")
 
     def text(self) -> str:
-        """Return it for people, rounded down."""
+        """Return the address and its balance in ether, rounded down, as text."""
         if self.balance_wei is None:
             return f"{self.address or 'unknown'}, balance unknown: {self.unknown}"
         ether = decimal_text(self.balance_wei // 10**12 * 10**12)[: -(18 - _DIGITS)]
@@ -91,10 +91,11 @@ class AccountBalance(ApiModel):
 def ask_chain(
     endpoints: EndpointPool, contract: str | None, folded: int | None = None
 ) -> ChainView:
-    """Ask those that may be asked; one that is silent is waited for three seconds, and asked once.
+    """Read the chain's head and the contract from the endpoints that may be used.
 
-    Who has not come as far as block `folded`, which we have, says nothing of today. `contract`:
-    the oracle's address, None where there is none.
+    A silent endpoint is queried once and waited for three seconds. An endpoint that has not reached
+    block `folded_block`, the last block of the index, is ignored because its answer is out of date.
+    `contract`: the oracle's address, or None if there is no contract.
     """
     try:
         speaking = endpoints.view(_SECONDS).that_answer(endpoints.chain_id)
@@ -118,7 +119,7 @@ def _seen_by(lines: PoolView, address: str | None) -> ChainView:
 
 
 def account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:
-    """Ask an endpoint what an account has."""
+    """Read the balance of an account from an endpoint."""
     try:
         balance = balance_of(endpoints.view(_SECONDS), address)
     except TransientError as error:

@@ -1,7 +1,7 @@
-"""What a task brought its node in money, and why: the fee alone, or its part by points.
+"""The money that a task brought its node, and why: the whole fee, or a share of it by points.
 
-What was paid is the network's own word; beside it stands what the points of the group make of the
-fee, so that a difference shows. See docs/explanation/legacy.md#money.
+The amount paid is what the network reported. The share that follows from the points of the group is
+computed beside it, so that a difference shows. See docs/explanation/legacy.md#money.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from oracle.domain.state.task import Ending, Task
 
 @dataclass(frozen=True, slots=True)
 class Earning:
-    """What the node got, wei, of a fee that went to one or several.
+    """The amount that a node got, in wei, of a fee that was paid to one node or to several.
 
-    `points` of `all_points`: the node's place and those of all who were paid; None: the fee was
-    not shared. `by_points`: what these make of the fee.
+    `points` of `all_points`: the node's points and those of all paid nodes; None if the fee was not
+    shared. `by_points`: the share that follows from these points.
     """
 
     paid: int
@@ -28,7 +28,7 @@ class Earning:
     by_points: int | None = None
 
     def text(self) -> str:
-        """Return it for people."""
+        """Return the amount and how it was shared as text."""
         said = f"earned {self.paid} wei of {self.fee}"
         if self.points is None:
             return said
@@ -41,12 +41,12 @@ class Earning:
 def earning_of(
     key: TaskKey, members: Sequence[GroupMember], tasks: Mapping[TaskKey, Task]
 ) -> Earning | None:
-    """Return what a scored task brought its node; None: the network never said its fee.
+    """Return the money that a scored task brought its node, or None if its fee was never reported.
 
     Args:
-        key: the task.
-        members: those of its group, in the order in which the network compared them.
-        tasks: its rows, and those of the members.
+        task_key: the task.
+        members: the members of its group, in the order in which the network compared them.
+        tasks: the rows of the task and of the members' tasks.
     """
     task = tasks.get(key)
     if task is None:

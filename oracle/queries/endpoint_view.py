@@ -1,4 +1,4 @@
-"""How each endpoint is, for `status`: seen by the daemon, and kept for other processes."""
+"""The state of each endpoint for `status`, as observed by the daemon and stored in the database."""
 
 from collections.abc import Mapping
 
@@ -8,14 +8,14 @@ from oracle.chain.source import ChainSource
 from oracle.queries.answers import ApiModel
 from oracle.rpc.endpoints.capabilities import CapabilityStore
 
-# What is older says nothing any more, in seconds.
+# Seconds after which a stored state is out of date.
 _LASTING = 120.0
 _UNKNOWN = "not seen by a daemon of late"
 _WELL, _STALLED = "ok", "stands still:"
 
 
 class EndpointView(ApiModel):
-    """One endpoint as the daemon saw it last."""
+    """One endpoint as the daemon observed it last."""
 
     endpoint: str
     head: int | None = Field(description="Its newest block; null: unknown.")
@@ -24,7 +24,7 @@ class EndpointView(ApiModel):
 
 
 class ProbedEndpointEntry(ApiModel):
-    """What an endpoint is and can, as `endpoint probe` found it."""
+    """The properties and capabilities of an endpoint, as `endpoint probe` found them."""
 
     position: int = Field(description="In [chain] endpoints, from 1.")
     endpoint: str
@@ -44,7 +44,7 @@ class ProbedEndpointEntry(ApiModel):
 
 
 class EndpointReadmission(ApiModel):
-    """An endpoint that was proven wrong and is used again, or would be."""
+    """An endpoint that was proven wrong and is readmitted, or would be in a dry run."""
 
     endpoint: str
     readmitted: bool = Field(description="False: a dry run.")
@@ -53,7 +53,7 @@ class EndpointReadmission(ApiModel):
 
 
 def refresh_endpoint_views(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
-    """Return how the endpoints of this process are, and have it kept; asks none of them."""
+    """Store the state of this process's endpoints and return it; no endpoint is queried."""
     states = dict(source.endpoints.states())
     stalled = source.tracker.stalled_seconds
     heads: dict[str, int | None] = {}
@@ -71,9 +71,9 @@ def refresh_endpoint_views(source: ChainSource, facts: CapabilityStore) -> list[
 
 
 def recall(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
-    """Return how the endpoints were to the daemon that works on this database.
+    """Return the endpoints as the daemon of this database stored them.
 
-    That one was proven wrong is known for good, also where no daemon works.
+    An endpoint that was proven wrong is known from the database, even if no daemon runs.
     """
     wrong, states = source.proven_wrong(), dict(source.endpoints.states())
     heads: dict[str, int | None] = {}

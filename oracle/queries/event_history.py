@@ -1,4 +1,4 @@
-"""The events of a backtest, in files that every process reads: an export, or one of our own."""
+"""The events of a backtest, in files that every process reads: an export, or a temporary file."""
 
 import gc
 import pickle
@@ -12,24 +12,25 @@ from typing import Protocol
 from oracle.domain.events.network_events import DomainEvent, TaskStarted
 from oracle.errors import InputError
 
-# Events that are read at once; memory stays flat.
+# Events per chunk, so that memory use stays flat.
 EVENTS_AT_ONCE = 5_000
 
 
 class EventSource(Protocol):
-    """Where every process finds all events: names of files, which travel between processes."""
+    """The source of all events, given by file names, so that it can be passed between processes."""
 
     def chunks(self) -> Iterator[list[DomainEvent]]:
-        """Yield every event in order of position, some thousand at a time."""
+        """Yield every event in order of position, in chunks of a few thousand."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Events in order of position, in files; counted are those from block `first_block` on.
+    """Events in order of position, in files; events from block `first_block` on are counted.
 
-    `events` and `starts` (of tasks) are the numbers of those counted, `folded` of all.
-    `from_time` and `to_time` are the block times of the first and the last event counted.
+    `event_count` and `start_count` (of tasks) include the counted events only, `folded_count`
+    includes all. `from_time` and `to_time` are the block times of the first and the last counted
+    event.
     """
 
     source: EventSource
@@ -42,7 +43,7 @@ class History:
     to_time: int
 
     def chunks(self) -> Iterator[list[DomainEvent]]:
-        """Yield every event, from the first, those before `first_block` included."""
+        """Yield every event from the first on, including those before `first_block`."""
         chunks = self.source.chunks()
         while True:
             with _without_collections():
@@ -54,7 +55,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _KeptEvents:
-    """A file of our own, of so many events."""
+    """A pickle file of `event_count` events, written by this process."""
 
     path: Path
     events: int
@@ -62,14 +63,14 @@ class _KeptEvents:
     def chunks(self) -> Iterator[list[DomainEvent]]:
         with self.path.open("rb") as stream:
             for _ in range(0, self.events, EVENTS_AT_ONCE):
-                # In a folder of our own, of this very command.
+                # The file lies in a private folder that this command created.
                 chunk: list[DomainEvent] = pickle.load(stream)  # noqa: S301
                 yield chunk
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What is counted while the events go by."""
+    """Counts of a stream of events."""
 
     first: int
     events: int = 0
@@ -95,14 +96,14 @@ def kept(
     last: int | None = None,
     told: Callable[[int], None] = lambda _: None,
 ) -> History:
-    """Write a history to a file, for every process to read.
+    """Write a history to a file for every process to read.
 
     Args:
         events: in order of position.
-        path: where it is written; of the caller's own folder, for it is trusted when read.
-        first: the first block that is counted; events before it are folded all the same.
-        last: the last one that is read at all; None: all.
-        told: hears now and then how many events have been written.
+        path: the file to write, in the caller's own folder, because it is trusted when read.
+        min_block: the first block that is counted; earlier events are folded but not counted.
+        max_block: the last block that is read, or None for all blocks.
+        on_progress: called from time to time with the number of events written.
 
     Raises:
         InputError: there is no event to count.
@@ -131,7 +132,7 @@ def kept(
 
 
 def _until(events: Iterable[DomainEvent], last: int) -> Iterator[DomainEvent]:
-    # Read to the end: whoever reads a file finds its faults wherever they are.
+    # The stream is read to its end, so that faults anywhere in the file are found.
     return (event for event in events if event.at.block <= last)
 
 
@@ -145,7 +146,7 @@ def _nothing(first: int, last: int | None, folded: int) -> str:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Objects that are made by the thousand and stay are looked through in vain."""
+    """Disable the garbage collector; it would scan thousands of long-lived objects for nothing."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,8 @@
-"""Why a node's score is what it is: every entry behind it, down to transaction and log.
+"""The reasons for a node's score: every entry behind it, down to transaction and log.
 
-What a node owner who lost income is shown. At the cursor the stored state is read; for an earlier
-block node, peers and rounds are folded anew from the stored logs. Scores, changes and groups are
-the stored rows up to that block; tasks are as of the cursor.
+The answer is for a node owner who lost income. At the cursor the stored state is read; for an
+earlier block the node, its peers and the rounds are folded again from the stored logs. Scores,
+changes and groups are the stored rows up to that block; tasks are as of the cursor.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,26 +39,26 @@ from oracle.queries.population import Population, place_among, population_of, re
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
-# More changes than a node can have.
+# An upper bound on the number of changes of a node.
 _ALL = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class OnChain:
-    """What the contract says about the node; `word` None: its lane was never written."""
+    """The lane of a node in the contract; `word` is None if the lane was never written."""
 
     index: int
     lane: int
     word: Word | None
-    # The as-of block of the round that wrote the word; None with `word`.
+    # The as-of block of the round that wrote the word; None if `word` is None.
     as_of: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedLane:
-    """What an accepted round that speaks of the explained block brought on chain about the node.
+    """The lane of a node in the accepted round whose as-of block is the explained block.
 
-    `lane` None: the round left the node's word as it was.
+    `lane` is None if the round left the node's word unchanged.
     """
 
     round: int
@@ -72,49 +72,49 @@ class Explanation:
     """A node as of a block; times in seconds, H and scores in units of 10^-18.
 
     `scores` are the entries of the pool, `changes` all changes of H, oldest first. Under legacy
-    rules the pool is the present window.
-    `groups` are the members of the group that closed at a position and scored the node.
-    `transactions` maps a position to the transaction that it lies in.
+    rules the pool is the current window. `members_by_position` are the members of the group that
+    closed at a position and scored the node. `transaction_by_position` maps a position to its
+    transaction.
     """
 
     as_of: BlockRef
-    # What the node's figures depend on besides the node, as of the block.
+    # The network data that the node's figures depend on, as of the block.
     population: Population
     node: Node
     figures: NodeFigures
-    # By QoS, from 1; None: it has none.
+    # By QoS, from 1; None if the node has no QoS.
     place: int | None
     pool: bytes
     scores: list[ScoreEntry]
-    # By `seq`, the rules that made each of them, where the database knows.
+    # The rule set of each score, by its `seq`, where the database has it.
     scored_by: dict[int, RuleSet]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
     groups: dict[Position, tuple[GroupMember, ...]]
     transactions: dict[Position, Hash]
-    # The tasks behind `scores`, of the node and of who ran beside it, and behind `changes`.
+    # The tasks of `scores`, including those of the other group members, and of `changes`.
     tasks: dict[TaskKey, Task]
     on_chain: OnChain | None
-    # None: no accepted round speaks of this very block, or the contract does not know the node.
+    # None if no accepted round has this as-of block, or if the contract does not know the node.
     sent: ReportedLane | None
-    # What made its membership what it is; None: it never was a member.
+    # The change that led to the current membership; None if the node never was a member.
     turned: MembershipChange | None = None
-    # Where groups closed that may have given it a 0, which no row tells; of the pool's scores on.
+    # Positions of groups that may have given the node a 0 without a row, since the oldest score.
     possible_zeros: tuple[Position, ...] = ()
 
     @property
     def rules(self) -> Rules:
-        """The rules that the node is scored by."""
+        """Return the rules by which the node is scored."""
         return self.population.rules
 
     @property
     def lane(self) -> int:
-        """Return what a report as of the block says."""
+        """Return the lane value that a report as of the block holds."""
         return lane_by(self.figures)
 
     @property
     def lowest_long_term(self) -> int:
-        """Return Q_long / Q_max if every 0 that is possible had been given: the lower bound."""
+        """Return the lower bound of Q_long / Q_max, with every possible 0 included."""
         given = [(entry.at, entry.score) for entry in self.scores]
         given += [(at, self.rules.absent_score) for at in self.possible_zeros]
         pool = bytes(score for _, score in sorted(given)[-self.rules.pool_size :])
@@ -122,11 +122,11 @@ class Explanation:
         return min(own, mean_of(pool, self.node.prior, self.rules)) if given else own
 
     def earning(self, entry: ScoreEntry) -> Earning | None:
-        """Return what the task of a score brought the node, as of the cursor."""
+        """Return the money that the task of a score brought the node, as of the cursor."""
         return earning_of(entry.task, self.groups.get(entry.at, ()), self.tasks)
 
     def rounds_of(self, entry: ScoreEntry) -> Sequence[Run]:
-        """Return the parts in the two rounds of a legacy task; empty if there was one round."""
+        """Return the runs of both rounds of a legacy task, or nothing if it has a single round."""
         task = self.tasks.get(entry.task)
         if task is not None and task.runs:
             return task.runs
@@ -135,18 +135,18 @@ class Explanation:
 
     @property
     def spread(self) -> CreatorSpread:
-        """How many creators the scores come from."""
+        """Return how the scores are distributed over task creators."""
         return spread_of(
             ((self.creator_of(entry.task), entry.score) for entry in self.scores), self.rules
         )
 
     @property
     def held_reason(self) -> str | None:
-        """Why a person would have to propose its kickout, were it due; None: nobody has to."""
+        """Return why a person must propose a due kickout, or None if the daemon may."""
         return self.spread.hold_reason(self.rules) or derived_zeros_reason(self.scores, self.rules)
 
     def creator_of(self, key: TaskKey) -> Address | None:
-        """Return who ordered a task, as far as was known at the block."""
+        """Return the creator of a task, or None if it was not known at the block."""
         task = self.tasks.get(key)
         if task is None or task.created_at is None or task.created_at.block > self.as_of.number:
             return None
@@ -155,10 +155,10 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class EventArchive:
-    """Where an explanation comes from.
+    """The stored history that an explanation is computed from.
 
-    `min_scores`: as the reports have it, by which snapshots are named. `max_logs`: how many logs
-    may be folded for one explanation; None: as many as it takes.
+    `min_scores`: as configured for reports; snapshots are named by it. `max_logs`: how many logs
+    may be folded for one explanation; None for no limit.
     """
 
     store: Store
@@ -169,11 +169,11 @@ class EventArchive:
 
 
 def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explanation:
-    """Explain the node as of a block at or below the cursor.
+    """Explain a node's score as of a block at or below the cursor.
 
     Raises:
         InputError: the network never mentioned this node up to the block.
-        NoNearbySnapshotError: no snapshot lies near enough for `archive.max_logs`.
+        NoNearbySnapshotError: no snapshot is near enough for `archive.max_logs`.
     """
     rules = archive.rules
     with archive.store.reading() as uow:
@@ -216,13 +216,13 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
 
 
 def block_at(chain: Callable[[], ChainReader], store: Store, number: int | None) -> BlockRef:
-    """Return the block to explain at: the one asked for, or the last one folded.
+    """Return the requested block, or the last folded block if no number is requested.
 
-    The chain is opened only where its word is needed.
+    The chain is opened only if the header is not stored.
 
     Raises:
-        InputError: nothing is indexed, or the block lies beyond what is.
-        TransientError: its header is not stored any more and the chain does not give it now.
+        InputError: nothing is indexed, or the block is beyond the index.
+        TransientError: the header is not stored any more and the chain does not serve it now.
     """
     with store.reading() as uow:
         cursor = uow.cursor.get()
@@ -239,7 +239,7 @@ def as_of_round(store: Store, number: int) -> int:
     """Return the as-of block of an accepted round.
 
     Raises:
-        InputError: no such round was accepted in what is indexed.
+        InputError: the index has no such accepted round.
     """
     with store.reading() as uow:
         accepted = uow.rounds.accepted_round(number)
@@ -273,7 +273,10 @@ def _possible_zeros(
     scores: Sequence[ScoreEntry],
     as_of: BlockRef,
 ) -> tuple[Position, ...]:
-    """Return those that would still be in the pool; only a feed leaves out members."""
+    """Return the positions of possible zeros that would still be in the pool.
+
+    Only a feed leaves out group members, so without a feed there are none.
+    """
     if archive.reader.feed is None:
         return ()
     is_full = len(node.pool) >= archive.rules.pool_size
@@ -294,7 +297,7 @@ def _tasks(
     groups: Mapping[Position, tuple[GroupMember, ...]],
     changes: Iterable[ReliabilityChange],
 ) -> dict[TaskKey, Task]:
-    """Return the tasks that scores and changes come from, those compared with included."""
+    """Return the tasks of the scores and changes, including those of the other group members."""
     wanted = {entry.task for entry in scores}
     wanted |= {member.task for members in groups.values() for member in members}
     wanted |= {change.task for change in changes if change.task is not None}
@@ -302,7 +305,7 @@ def _tasks(
 
 
 def _intervals_until(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
-    """What came later was not known at the block."""
+    """Yield the intervals that had opened by the block, as they were known at the block."""
     for interval in intervals:
         if interval.opened_at.block <= block:
             still_open = interval.closed_at is not None and interval.closed_at.block > block
@@ -335,7 +338,7 @@ def _sent(uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> Reporte
 
 
 def _index_in(new: Registrations, before: Rounds, node: Address) -> int | None:
-    """Return the lane of a node in a round, which may be the one that registered it."""
+    """Return the lane of a node in a round, including a lane that the round itself registers."""
     given = new.placed(before.index_by_node, before.node_count)
     index = before.index_by_node.get(node)
     indexes = {who: place for place, who in given.items()}
@@ -355,6 +358,6 @@ def _transactions(uow: UnitOfWork, places: Iterable[Position]) -> dict[Position,
     for block in {at.block for at in wanted}:
         for log in uow.logs.between(block, block):
             found[(block, log.index)] = log.tx_hash
-    # A feed's row is in no transaction, though its number may be a log's.
+    # A feed's row has no transaction, although its number may equal that of a log.
     of_chain = [at for at in wanted if not is_of_feed(at)]
     return {at: found[(at.block, at.log)] for at in of_chain if (at.block, at.log) in found}

@@ -1,4 +1,4 @@
-"""Every number behind a score: `explain --json` and `/v1/nodes/{node}/explain` print the same."""
+"""Every number behind a score, printed by `explain --json` and `/v1/nodes/{node}/explain`."""
 
 from typing import Literal
 
@@ -18,7 +18,7 @@ from oracle.queries.rule_set_view import RuleSetView
 
 
 class Origin(ApiModel):
-    """Where something was said: in a log of the chain, or in a row of a feed, without proof."""
+    """The source of an event: a log of the chain, or a row of a feed, which has no proof."""
 
     block: int
     log: int | None = Field(description="null: a feed's row. -1: said by a call itself.")
@@ -27,13 +27,13 @@ class Origin(ApiModel):
 
 
 class LoggedOrigin(Origin):
-    """The same with its transaction."""
+    """The source of an event with its transaction."""
 
     transaction: HashText | None = Field(description="null: the raw log is not kept.")
 
 
 class EarningView(ApiModel):
-    """What a task brought its node, in wei, of a fee that went to one or several."""
+    """The money that a task brought its node, in wei, of a fee paid to one or several nodes."""
 
     paid: Integer
     fee: Integer
@@ -72,7 +72,7 @@ class ScoreView(LoggedOrigin):
 
 
 class ScorePoolView(ApiModel):
-    """The scores that the long-term score is made of."""
+    """The scores from which the long-term score is computed."""
 
     scores: list[int]
     sum: int
@@ -94,7 +94,7 @@ class ReliabilityChangeView(LoggedOrigin):
 
 
 class ReliabilityView(ApiModel):
-    """The reliability H: `base` at the time `since`, from which it heals."""
+    """The reliability H: `base` at the time `since`, from which it recovers."""
 
     base: FixedPoint
     since: int = Field(description="Unix seconds.")
@@ -102,7 +102,7 @@ class ReliabilityView(ApiModel):
 
 
 class KickoutInterval(ApiModel):
-    """From where to where a kickout was due."""
+    """The period in which a kickout was due."""
 
     opened_at: Origin
     closed_at: Origin | None = Field(description="null: it still is.")
@@ -118,7 +118,7 @@ class DownloadView(ApiModel):
 
 
 class LaneOnChain(ApiModel):
-    """What the contract holds of the node."""
+    """The lane of the node as the contract stores it."""
 
     index: int
     lane: int
@@ -129,7 +129,7 @@ class LaneOnChain(ApiModel):
 
 
 class SentLane(LoggedOrigin):
-    """What a report said of the node last."""
+    """The lane of the node in the report whose as-of block is the explained block."""
 
     round: int
     lane: int | None

@@ -1,4 +1,4 @@
-"""The answer about an explanation: what `explain --json` and the read API print."""
+"""Builds the answer of an explanation, which `explain --json` and the read API print."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -33,7 +33,7 @@ from oracle.systems.crynux.predownload import requests_of
 
 
 def explanation_view(explanation: Explanation, labels: Mapping[Address, str]) -> NodeExplanation:
-    """Return the answer about an explanation: entries, changes, and the numbers made of them."""
+    """Return the answer of an explanation: its entries, changes and computed figures."""
     node, rules, figures = explanation.node, explanation.rules, explanation.figures
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(
@@ -63,7 +63,7 @@ def explanation_view(explanation: Explanation, labels: Mapping[Address, str]) ->
 
 
 def origin_of(at: Position) -> Origin:
-    """Return where something was said, and by whom: a feed's row is no log, and has no proof."""
+    """Return the source of an event; a feed's row is no log, and has no proof."""
     if not is_of_feed(at):
         return Origin(block=at.block, log=at.log, feed=None, proof="chain")
     return Origin(block=at.block, log=None, feed=row_of(at), proof="none")

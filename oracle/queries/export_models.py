@@ -1,4 +1,4 @@
-"""What `export --parquet` and `export --fixture` answer."""
+"""Answers of `export --parquet` and `export --fixture`."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from oracle.queries.answers import ApiModel
 
 
 class ParquetAnswer(ApiModel):
-    """What was added to a folder of Parquet files, or would be."""
+    """The blocks and rows added to a folder of Parquet files, or planned in a dry run."""
 
     dry_run: bool
     folder: str
@@ -17,7 +17,7 @@ class ParquetAnswer(ApiModel):
 
 
 class FixtureAnswer(ApiModel):
-    """The blocks that were recorded, or would be."""
+    """The blocks that were recorded, or would be in a dry run."""
 
     dry_run: bool
     file: str

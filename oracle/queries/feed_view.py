@@ -1,4 +1,4 @@
-"""How a feed beside the chain stands, and what of an answer rests on it: that has no proof."""
+"""The state of a feed beside the chain, and the rows that depend on it; a feed has no proof."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -12,7 +12,7 @@ from oracle.store.database import UnitOfWork
 
 
 class FeedFaultView(ApiModel):
-    """What is wrong with a row of the feed; times by the feed's clock, in seconds."""
+    """A fault of a row of the feed; times by the feed's clock, in seconds."""
 
     kind: str = Field(description="As docs/explanation/feed.md#faults spells it.")
     stream: int
@@ -23,7 +23,7 @@ class FeedFaultView(ApiModel):
 
 
 class FeedView(ApiModel):
-    """How far the feed was read, and its faults that nobody accepted."""
+    """How far the feed was read, and its faults that nobody has accepted."""
 
     proof: Literal["none"] = Field(
         default="none", description="Nobody can prove what a feed told, or what it left out."
@@ -41,7 +41,7 @@ class FeedView(ApiModel):
 
 
 class FeedAcceptance(ApiModel):
-    """The faults that `feed accept` accepted, or would accept."""
+    """The result of `feed accept`, or of a dry run of it."""
 
     accepted: list[FeedFaultView]
     begin_after: int | None = Field(
@@ -51,20 +51,20 @@ class FeedAcceptance(ApiModel):
 
 
 class WitnessFile(ApiModel):
-    """A file of the times at which rows were seen."""
+    """A file of the times at which rows were observed."""
 
     file: str
     rows: int
 
 
 class WitnessImport(WitnessFile):
-    """A file whose times were taken over, or would be."""
+    """A file whose times were imported, or would be in a dry run."""
 
     dry_run: bool
 
 
 def feed_view(uow: UnitOfWork) -> FeedView | None:
-    """Return how the feed stands; None: this database never read one."""
+    """Return the state of the feed, or None if this database never read one."""
     cursor = uow.feed.cursor()
     if cursor is None:
         return None
@@ -85,7 +85,7 @@ def feed_view(uow: UnitOfWork) -> FeedView | None:
 
 
 def feed_lines(seen: FeedView | None) -> Iterator[tuple[str, str]]:
-    """Say how far the feed was read; what is wrong with it is a finding of the health."""
+    """Yield how far the feed was read, as labelled lines; faults are health findings."""
     if seen is None:
         return
     yield (
@@ -98,7 +98,7 @@ def feed_lines(seen: FeedView | None) -> Iterator[tuple[str, str]]:
 
 
 def fault_view(fault: FeedFault) -> FeedFaultView:
-    """Return the answer about what is wrong with a row."""
+    """Return the answer for a fault of a row."""
     return FeedFaultView(
         kind=fault.kind,
         stream=fault.stream,

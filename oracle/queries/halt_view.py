@@ -1,4 +1,4 @@
-"""A halt: what stopped everything that goes out, and who cleared it."""
+"""A halt: why publishing was stopped, and who cleared it."""
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ class HaltView(ApiModel):
 
 
 class HaltClearance(ApiModel):
-    """A halt that was cleared by hand, or would be."""
+    """The result of clearing a halt manually, or of a dry run of it."""
 
     halt: str
     cleared: bool = Field(description="False: a dry run.")
@@ -31,7 +31,7 @@ class HaltClearance(ApiModel):
 
 
 def halt_view(halt: Halt) -> HaltView:
-    """Return the answer about a halt."""
+    """Return the answer for a halt."""
     evidence, cleared = halt.evidence, halt.cleared
     return HaltView(
         name=halt.name,

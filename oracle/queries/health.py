@@ -1,8 +1,8 @@
-"""The health that every reader shows: what the database holds, and what the daemon reported.
+"""The health that every reader shows: findings from the database, and those the daemon reported.
 
-What stands in rows (halts, pauses, faults) is read from them at once, so that an operator's act is
-seen without a daemon. What only a running process can tell (endpoints, lag, disk, loops) is the
-daemon's last report; where that is old, the daemon itself is the finding.
+Findings that are stored in rows (halts, pauses, faults) are read at once, so that an operator's
+action shows without a daemon. Findings that only a running process has (endpoints, lag, disk,
+loops) come from the daemon's last report; if that is old, the silent daemon is itself a finding.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,17 +24,17 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.txmgr.attribution import without_receipt
 
-# Tells who works on the database, as the lease stands; None: nobody does.
+# Returns the name of the process that holds the lease, or None if no process holds it.
 Worker = Callable[[LeaseState], str | None]
-# A newest block older than this by the wall clock, in seconds, where no daemon watches the chain:
-# longer than any public chain takes for a block, shorter than a night.
+# Age of the newest block by the wall clock, in seconds, above which it is a finding without a
+# daemon: longer than the block time of any public chain, shorter than a night.
 OLD_HEAD_SECONDS = 900
-# Tenths of a heartbeat, as the alert has it.
+# Age in tenths of a heartbeat above which a report is late, as in the alert.
 _LATE_TENTHS = 15
 
 
 def health_of(uow: UnitOfWork, worker: Worker) -> HealthReport:
-    """Return everything that is wrong, as every door shows it."""
+    """Return every finding; all interfaces show the same report."""
     stored = list(database_findings(uow))
     covered = {one.condition for one in stored}
     reported = [one for one in daemon_findings(uow, worker) if one.condition not in covered]
@@ -42,7 +42,7 @@ def health_of(uow: UnitOfWork, worker: Worker) -> HealthReport:
 
 
 def is_reported_now(uow: UnitOfWork, worker: Worker) -> bool:
-    """Tell whether a daemon works and its last report speaks of now."""
+    """Return whether a daemon holds the lease and its last report is current."""
     reported = uow.health.get()
     return (
         reported is not None
@@ -52,7 +52,7 @@ def is_reported_now(uow: UnitOfWork, worker: Worker) -> bool:
 
 
 def daemon_findings(uow: UnitOfWork, worker: Worker) -> Iterator[HealthFinding]:
-    """Yield what the daemon reported, or that it does not report."""
+    """Yield the findings that the daemon reported, or a finding that it does not report."""
     reported, leader = uow.health.get(), worker(uow.lease.current())
     if leader is None:
         yield HealthFinding(
@@ -71,7 +71,7 @@ def daemon_findings(uow: UnitOfWork, worker: Worker) -> Iterator[HealthFinding]:
 
 
 def _last_exit(reported: ReportedHealth) -> Iterator[HealthFinding]:
-    """Yield what the last daemon died of, unless it was told to end."""
+    """Yield why the last daemon ended, unless it was stopped on request."""
     if reported.failure is not None:
         yield HealthFinding(Condition.LAST_EXIT, reported.failure)
     elif reported.ended_at is None:
@@ -84,7 +84,7 @@ def _last_exit(reported: ReportedHealth) -> Iterator[HealthFinding]:
 
 
 def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield what stands in the database, whoever works on it."""
+    """Yield the findings that the database holds, whichever process works on it."""
     for halt in uow.halts.all_closed():
         yield HealthFinding(
             Condition.HALTED, f"{halt.name} since block {halt.since_block}: {halt.reason}"
@@ -102,7 +102,7 @@ def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def _doubts(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield what stored blocks, or the state folded from them, should not be trusted for."""
+    """Yield the reasons not to trust stored blocks, or the state folded from them."""
     for endpoint, reason in uow.facts.quarantine.reasons().items():
         todo = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
         yield HealthFinding(
@@ -122,7 +122,7 @@ def _doubts(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def suspect_blocks(uow: UnitOfWork) -> int:
-    """Count the blocks of endpoints proven wrong that no other endpoint was asked about."""
+    """Count the blocks of endpoints proven wrong that no other endpoint has confirmed yet."""
     scope = uow.coverage.current()
     return 0 if scope is None else uow.facts.quarantine.blocks(scope.id)
 
@@ -147,7 +147,7 @@ def _sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def pause_finding(account: Account, pause: Pause) -> HealthFinding:
-    """Return why a sender sends nothing, and what to do."""
+    """Return the finding for a paused sender, with the action that resumes it."""
     is_poor = pause.kind is PauseKind.FUNDS
     return HealthFinding(
         Condition.SENDER_FUNDS if is_poor else Condition.PAUSED_SENDER,
@@ -157,7 +157,10 @@ def pause_finding(account: Account, pause: Pause) -> HealthFinding:
 
 
 def dispute_text(holds: list[ReportHold]) -> str:
-    """Return one line for reports that another reporter disputes, by period; one at least."""
+    """Return one line for the reports that another reporter disputes.
+
+    `holds`: by period, at least one.
+    """
     newest, before = holds[-1], len(holds) - 1
     since = f" (and {before} before it, since period {holds[0].period})" if before else ""
     return (
@@ -168,7 +171,7 @@ def dispute_text(holds: list[ReportHold]) -> str:
 
 
 def report_age(chain: ChainView) -> int | None:
-    """Return how old the contract's last report is in block time; None: unknown, or none yet."""
+    """Return the age of the contract's last report in block time, or None if there is none."""
     told, head = chain.contract, chain.head
     if told is None or head is None or not told.round:
         return None
@@ -176,12 +179,12 @@ def report_age(chain: ChainView) -> int | None:
 
 
 def is_late(seconds: int, heartbeat_seconds: int) -> bool:
-    """Tell whether a report of this age is late."""
+    """Return whether a report of this age is late."""
     return 10 * seconds > _LATE_TENTHS * heartbeat_seconds
 
 
 def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
-    """Return what is wrong with what the contract holds; `heartbeat_seconds` None: no report."""
+    """Return the findings about the contract; `heartbeat_seconds` None: no report is due."""
     found = []
     age, until, contract = report_age(chain), chain.paused_until, chain.contract
     if heartbeat_seconds is not None and age is not None and is_late(age, heartbeat_seconds):
@@ -208,9 +211,9 @@ def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[Hea
 def findings_from_chain_view(
     seen: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
-    """Return what one look at the chain finds wrong, where no daemon reports.
+    """Return the findings of one reading of the chain, for use while no daemon reports.
 
-    `heartbeat_seconds` None: there is no oracle contract. `now`: unix seconds of this machine.
+    `heartbeat_seconds` is None without an oracle contract. `now`: unix seconds of this machine.
     """
     found, head = [], chain.head
     lag = seen.lag_to(head)

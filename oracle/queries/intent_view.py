@@ -1,4 +1,4 @@
-"""A call of the outbox: `outbox list --json` and `/v1/outbox` print the same model."""
+"""A call of the outbox; `outbox list --json` and `/v1/outbox` print the same model."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ class AttemptView(ApiModel):
 
 
 class IntentView(ApiModel):
-    """A call that was wanted on chain; times in unix seconds."""
+    """A call that was requested on chain; times in unix seconds."""
 
     id: int
     kind: str
@@ -72,14 +72,14 @@ class JournalLine(ApiModel):
 
 
 class IntentDetail(IntentView):
-    """A call with who was drawn for its task, and its journal."""
+    """A call with the node that was drawn for its task, and its journal."""
 
     node: AddressText | None = Field(description="null: it starts no task, or there is no draw.")
     journal: list[JournalLine]
 
 
 def intent_view(intent: Intent, sent: SentState, now: int) -> IntentView:
-    """Return the answer about a call; `now` in unix seconds."""
+    """Return the answer for a call; `now` in unix seconds."""
     request, told, slot = intent.request, advice(intent, sent), sent.slot
     return IntentView(
         id=intent.id,
@@ -115,7 +115,7 @@ def intent_view(intent: Intent, sent: SentState, now: int) -> IntentView:
 def intent_detail(
     view: IntentView, node: str | None, journal: Iterable[JournalEntry]
 ) -> IntentDetail:
-    """Return a call with its draw and its journal."""
+    """Return the answer for a call with its drawn node and its journal."""
     lines = [
         JournalLine(
             at=entry.at,
@@ -130,7 +130,7 @@ def intent_detail(
 
 
 def sent_of(uow: UnitOfWork, intent: Intent) -> SentState:
-    """Return what was sent of a call, its rivals on the same nonce too."""
+    """Return the nonce slot and the attempts of a call, including rival calls on the same nonce."""
     account = intent.request.account
     pause = uow.outbox.accounts.paused_because(account)
     slot = None if intent.nonce is None else uow.outbox.slots.at(account, intent.nonce)
@@ -155,19 +155,19 @@ def _attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView:
 
 
 def task_of(intent: Intent) -> str | None:
-    """Return the key of the task that a call of the dispatcher is about; None: about none."""
+    """Return the key of the task that a dispatcher's call is about, or None if there is none."""
     first = intent.request.subject.partition(":")[0]
     return first.removeprefix(_TASK) if first.startswith(_TASK) else None
 
 
 def group_of(intent: Intent) -> str | None:
-    """Return the key of the group that a call of the dispatcher starts; None: none."""
+    """Return the key of the group that a dispatcher's call starts, or None if there is none."""
     first = intent.request.subject.partition(":")[0]
     return first.removeprefix(_GROUP) if first.startswith(_GROUP) else None
 
 
 def reason_of(intent: Intent) -> str | None:
-    """Return why a call waits or came to nothing; None: there is nothing to say."""
+    """Return why a call waits or failed, or None if it is mined or has no error."""
     if intent.state in {IntentState.MINED, IntentState.FINAL}:
         return None
     return intent.error_text or intent.error_class

@@ -24,7 +24,7 @@ class NodeProposal(ProposedKickout):
 
 
 class ProposalEntry(NodeProposal):
-    """A proposed kickout, and what came of it."""
+    """A proposed kickout and its outcome."""
 
     proposed_at: LogPlace
     executed_at: LogPlace | None
@@ -40,7 +40,7 @@ class KickoutEntry(ApiModel):
 
 
 class KickoutCaseEntry(KickoutEntry):
-    """The same with what is against proposing it: `kickout list`."""
+    """A node of `kickout list`, with the obstacle to proposing its kickout, if any."""
 
     index: int | None = Field(description="Of the node in the contract; null: it has none.")
     lane: int | None = Field(description="What the contract holds of the node.")
@@ -54,14 +54,14 @@ class KickoutCaseEntry(KickoutEntry):
 
 
 class KickoutList(ApiModel):
-    """What `kickout list` answers."""
+    """The answer of `kickout list`."""
 
     kickouts: list[KickoutCaseEntry]
     bucket: KickBucket | None = Field(description="null: the chain was not asked.")
 
 
 class KickoutResult(KickoutCaseEntry):
-    """What `kickout propose` and `kickout execute` did, or would do."""
+    """The result of `kickout propose` and `kickout execute`, or of a dry run of them."""
 
     dry_run: bool
     contract_says: str | None = Field(description="Of a dry run.")
@@ -69,7 +69,7 @@ class KickoutResult(KickoutCaseEntry):
 
 
 class KickoutCancellation(ApiModel):
-    """What `kickout cancel` did, or would do."""
+    """The result of `kickout cancel`, or of a dry run of it."""
 
     node: AddressText
     not_sent: list[int] = Field(description="Calls of the outbox that are given up.")

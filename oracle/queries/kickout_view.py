@@ -1,4 +1,4 @@
-"""Answers about kickouts: proposals, cases with what is against them, and expulsions."""
+"""Answers about kickouts: proposals, cases with their obstacles, and expulsions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ NOT_DUE = "not due"
 
 
 def proposed_kickout(kick: Kick) -> ProposedKickout:
-    """Return the answer about a proposal."""
+    """Return the answer for a proposal."""
     expulsion = kick.expulsion
     return ProposedKickout(
         state=kick.state.value,
@@ -30,14 +30,14 @@ def proposed_kickout(kick: Kick) -> ProposedKickout:
 
 
 def node_proposal(kick: Kick) -> NodeProposal:
-    """Return the answer about a proposal, with its node."""
+    """Return the answer for a proposal, with its node."""
     return NodeProposal(node=kick.node, **dict(proposed_kickout(kick)))
 
 
 def kickout_cases(
     uow: UnitOfWork, cases: Sequence[KickoutCase], kicks_not_due: Sequence[Kick] = ()
 ) -> list[KickoutCaseEntry]:
-    """Return the answers about nodes whose kickout is due, then about those proposed too early.
+    """Return the answers for nodes whose kickout is due, then those for premature proposals.
 
     `kicks_not_due`: live kickouts of nodes whose kickout is not due any more.
     """
@@ -75,7 +75,7 @@ def kickout_cases(
 
 
 def expulsions(kicks: Sequence[Kick], since: int) -> Iterator[ExpulsionEntry]:
-    """Yield the answer about each expulsion from block `since` on, oldest first."""
+    """Yield the answer for each expulsion from block `min_block` on, oldest first."""
     expelled = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
     for kick, expulsion in sorted(expelled, key=lambda pair: (pair[1].at, pair[0].node)):
         if expulsion.at.block >= since:

@@ -1,4 +1,4 @@
-"""Both rounds of a legacy task, in the words of the source: `explain` and `replay` show the same.
+"""Both rounds of a legacy task, in the terms of its source; `explain` and `replay` show the same.
 
 See docs/explanation/legacy.md#scores.
 """
@@ -16,7 +16,7 @@ from oracle.queries.answers import AddressText, ApiModel, HashText
 
 
 class RoundRank(ApiModel):
-    """The place in one of the two rounds of a legacy task."""
+    """The rank in one of the two rounds of a legacy task."""
 
     rank: int | None
     score: int | None
@@ -47,8 +47,8 @@ def legacy_rounds(task: TaskKey, runs: Sequence[Run], rules: Rules) -> LegacyRou
     """Return both rounds of a task that has ended.
 
     Args:
-        task: the task, or one of those of a group.
-        runs: its parts, or those of its group.
+        task: the task, or one of the tasks of a group.
+        runs: the runs of the task, or of its group.
         rules: legacy rules.
     """
     scores = round_scores(runs, rules)

@@ -1,4 +1,4 @@
-"""Where events stand: each position with the transaction of its log."""
+"""Resolves positions of events to answers: each position with the transaction of its log."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""A node in a list: the one model of `nodes`, `/v1/nodes`, `/v1/nodes/{node}` and `explain`."""
+"""A node in a list: the model of `nodes`, `/v1/nodes`, `/v1/nodes/{node}` and `explain`."""
 
 from typing import Annotated, Literal
 
@@ -18,7 +18,7 @@ WireInteger = Annotated[
 
 
 class LegacyScore(ApiModel):
-    """The window of the legacy rules, and R, P, B and Q among the peers; null: no member."""
+    """The window of the legacy rules, and the node's R, P, B and Q; null for a non-member."""
 
     window: WireInteger
     window_began: WireInteger = Field(description="Unix seconds.")

@@ -1,4 +1,4 @@
-"""The figures of single nodes for `/metrics`: of those that are scored most, so many."""
+"""Figures of individual nodes for `/metrics`, limited to the nodes with the most scores."""
 
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import peers_at
@@ -11,9 +11,10 @@ from oracle.store.database import Store
 def node_series(
     store: Store, rules: Rules, max_nodes: int
 ) -> tuple[dict[Address, NodeFigures], int]:
-    """Return `max_nodes` members as of the cursor's time, and how many more there are.
+    """Return the figures of `max_nodes` members at the cursor's time, and the count of the others.
 
-    Those with the most scores: their order changes slowly, and with it the series.
+    The members with the most scores are chosen, because their order changes slowly, and so do the
+    metric series.
     """
     with store.reading() as uow:
         cursor = uow.cursor.get()

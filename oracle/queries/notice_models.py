@@ -1,4 +1,4 @@
-"""What `notify` answers: how far each target was told, and whether a test reached it."""
+"""Answers of `notify`: the delivery state of each target, and the result of a test message."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from oracle.store.notice_repository import TargetPlace
 
 
 class NoticeTarget(ApiModel):
-    """How far a target was told."""
+    """The delivery state of a target."""
 
     target: str
     told_up_to: int | None = Field(description="Number of a notice; null: the target is new.")
@@ -18,20 +18,20 @@ class NoticeTarget(ApiModel):
 
 
 class NoticeDelivery(ApiModel):
-    """What came of a test message."""
+    """The result of a test message."""
 
     target: str
     error: str | None = Field(description="null: it was delivered.")
 
 
 class NoticeRecipients(ApiModel):
-    """Who would be sent a test message."""
+    """The targets that would be sent a test message."""
 
     would_be_told: list[str]
 
 
 def notice_target(name: str, place: TargetPlace | None, newest: int) -> NoticeTarget:
-    """Return the answer about a target; `newest`: the number of the newest notice."""
+    """Return the answer for a target; `newest`: the number of the newest notice."""
     return NoticeTarget(
         target=name,
         told_up_to=None if place is None else place.seq,

@@ -1,4 +1,4 @@
-"""The status for whoever operates the daemon: the same by `status --json` and `/v1/operations`."""
+"""The status for the operator of the daemon; `status --json` and `/v1/operations` show the same."""
 
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.health import HealthReport
@@ -30,7 +30,7 @@ def operator_status(
     dispatcher: AccountBalance | None,
     catching_up: CatchingUp | None = None,
 ) -> OperatorStatus:
-    """Return the answer; `dispatcher` None: nothing is started."""
+    """Return the answer; `dispatcher` is None if this process starts no tasks."""
     network, reorg = report.network, report.network.last_reorg
     return OperatorStatus(
         **network.model_dump(exclude={"last_reorg"}),

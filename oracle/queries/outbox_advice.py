@@ -1,4 +1,4 @@
-"""What a call in the outbox waits for, and what a person can do about it, in words."""
+"""The advice for a call in the outbox: the event that it waits for, and the action to take."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.attribution import NO_RECEIPT
 from oracle.txmgr.replacement_offer import TOO_LITTLE
 
-# What waits by itself for something that a person can change; by class of reason.
+# The action that ends a wait, by class of reason, for waits that a person can end.
 _CHANGES = {
     "funds": "send ether to {sender}",
     "fee_cap": "gas is dear: wait, or raise limits.max_fee_per_gas_wei",
@@ -40,7 +40,7 @@ _OF_STATE = {
 
 
 class SentState(NamedTuple):
-    """What was sent of a call, where it has a nonce; why its sender is paused, if it is."""
+    """The nonce slot and attempts of a call with a nonce, and its sender's pause, if any."""
 
     slot: NonceSlot | None
     attempts: Sequence[Attempt]
@@ -48,14 +48,17 @@ class SentState(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """`waits_for` None: for nothing any more."""
+    """The event that a call waits for, and the action to take.
+
+    `waits_for` is None if the call is over.
+    """
 
     waits_for: str | None
     what_to_do: str
 
 
 def advice(intent: Intent, sent: SentState) -> Advice:
-    """Say what it waits for and what to do, from its row alone."""
+    """Return the advice for a call, from its stored row alone."""
     over = _OF_STATE.get(intent.state)
     if over is not None:
         return Advice(None, f"{_NOTHING}: {over}")
@@ -135,7 +138,7 @@ def _of_pause(pause: Pause) -> str:
 
 
 def after_pause(account: Account, pause: Pause) -> str:
-    """Say what a person has to do so that a sender goes on."""
+    """Return the action that lets a paused sender continue."""
     sender = account.address
     if pause.kind is PauseKind.FUNDS:
         return f"send ether to {sender}; it goes on by itself"

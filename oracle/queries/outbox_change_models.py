@@ -1,4 +1,4 @@
-"""What `outbox hold`, `release`, `bump`, `cancel` and `rebuild` answer."""
+"""Answers of `outbox hold`, `release`, `bump`, `cancel` and `rebuild`."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 
 
 class OutboxChange(ApiModel):
-    """What was done to a call or a sender, or would be; amounts in wei."""
+    """The change made to a call or a sender, or planned in a dry run; amounts in wei."""
 
     did: str = Field(examples=["held", "released", "bumped", "cancelled"])
     dry_run: bool
@@ -21,7 +21,7 @@ class OutboxChange(ApiModel):
 
 
 class RebuiltNonce(ApiModel):
-    """A nonce that the chain has seen; null: its transaction was not found."""
+    """A nonce that the chain has used; fields are null if its transaction was not found."""
 
     nonce: int
     hash: HashText | None
@@ -32,7 +32,7 @@ class RebuiltNonce(ApiModel):
 
 
 class RebuiltAccount(ApiModel):
-    """An account whose nonces were counted anew, and what its signer waits for."""
+    """An account whose nonces were counted again, and the end of its signer's pause."""
 
     dry_run: bool
     address: AddressText | None = Field(default=None, description="null: it only signs.")

@@ -1,8 +1,8 @@
-"""Counts what became of everything that we sent, for `/metrics`.
+"""Counts the outcomes of everything that was sent, for `/metrics`.
 
-Nonces below the lowest one that is still open never change again: they are counted once and
-remembered, the others anew at each look. So a look costs what is open, and a restart recounts.
-See docs/explanation/daemon.md#metrics.
+Nonces below the lowest open one never change again: their outcomes are counted once and kept, the
+others are counted again each time. The cost of a count so depends on the number of open nonces, and
+a restart counts everything again. See docs/explanation/daemon.md#metrics.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ from oracle.txmgr.budget import runway, show
 from oracle.txmgr.client.receipts import nonce_at
 from oracle.txmgr.context import TxContext
 
-# Alerts see a zero before the first.
+# Kinds that are exported as zero before the first call, so that alerts have a series.
 CALL_KINDS = (
     *(PUSH, *AGAINST, CANCEL_KICK),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
@@ -51,15 +51,15 @@ _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 
 @dataclass(slots=True)
 class OutboxRecount:
-    """Remembers how far the nonces of each account are counted for good."""
+    """Counts the outbox and keeps the counts of nonces that are final."""
 
     _final: OutboxFigures = field(default_factory=OutboxFigures)
     _counted_below: dict[Account, int] = field(default_factory=dict)
-    # Statements that were given up, and the log has said so.
+    # Digests of abandoned statements that were already logged.
     _told: frozenset[Hash] = frozenset()
 
     def count(self, store: Store, now: int) -> OutboxFigures:
-        """Look at the rows; `now` in unix seconds. Asks no endpoint."""
+        """Count the rows and return the figures; `now` in unix seconds. No endpoint is queried."""
         with store.reading() as uow:
             accounts = uow.outbox.counts.accounts()
             for account, (_, waiting) in accounts.items():
@@ -103,14 +103,14 @@ class OutboxRecount:
 def with_accounts(
     figures: OutboxFigures, contexts: Mapping[str, TxContext], heads: Heads
 ) -> OutboxFigures:
-    """Add what our accounts have, by role; an endpoint that is silent leaves its part out."""
+    """Return the figures with those of the accounts by role, as far as endpoints answer."""
     return replace(
         figures, accounts={role: _account(context, heads) for role, context in contexts.items()}
     )
 
 
 def with_contract(figures: OutboxFigures, context: ReportingContext) -> OutboxFigures:
-    """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
+    """Return the figures with the state of the oracle contract, if an endpoint answers."""
     heartbeat = context.settings.heartbeat_seconds
     try:
         contract_status, tokens = (
@@ -137,7 +137,7 @@ def _account(context: TxContext, heads: Heads) -> AccountFigures:
     with context.store.reading() as uow:
         next_nonce = uow.outbox.accounts.next_nonce(account) or 0
         pause = uow.outbox.accounts.paused_because(account)
-        # Whether or not anything is sent now: a window passes by itself.
+        # The budget is exported even if nothing is sent, because its window moves with time.
         show(uow, context)
         seen = AccountFigures(
             paused=None if pause is None else pause.kind.value,
@@ -162,7 +162,7 @@ def _kickouts(kicks: list[Kick]) -> dict[str, int]:
 
 
 def _add_report(figures: OutboxFigures, uow: UnitOfWork) -> None:
-    """Add how many words the newest report has, and how far it is from what the chain holds."""
+    """Add the word count of the newest report, and its maximum deviation from the contract."""
     newest = uow.reports.latest(1)
     if not newest:
         return

@@ -1,4 +1,4 @@
-"""What a node's figures depend on besides the node, and the rows that are made of both."""
+"""The network data that a node's figures depend on, and the rows computed from both."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -19,16 +19,16 @@ from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork
 
 NO_LABELS: Mapping[Address, str] = MappingProxyType({})
-# A name of a card comes from whoever runs the node.
+# The operator of a node chooses the name of its card.
 _MAX_NAME_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What the figures of a node depend on besides the node, as of block time `time` in seconds.
+    """The network data that a node's figures depend on, as of block time `time` in seconds.
 
-    `rounds` holds the contract's state, at least of the nodes that are shown. `peers` is None and
-    `shares`, the part of the window's incentive of each member, is empty but under legacy rules.
+    `rounds` holds the contract's state, at least of the nodes that are shown. Only under legacy
+    rules is `peers` set and `shares`, each member's part of the window's incentive, non-empty.
     `labels` are the operator's names of addresses.
     """
 
@@ -41,11 +41,11 @@ class Population:
     labels: Mapping[Address, str]
 
     def qos(self, node: Node) -> int | None:
-        """Return the QoS of a node; None for a node that is no member."""
+        """Return the QoS of a node, or None if the node is no member."""
         return qos_at(node, self.time, self.rules, self.peers)
 
     def figures(self, node: Node) -> NodeFigures:
-        """Return the score of a node, and what follows from it."""
+        """Return the score of a node and the figures derived from it."""
         return figures_at(node, self.time, self.rules, self.peers)
 
 
@@ -58,21 +58,21 @@ def population_of(
     rests_on_feed: bool,
     labels: Mapping[Address, str] = NO_LABELS,
 ) -> Population:
-    """Return what all nodes of the network have in common as of a block time."""
+    """Return the data that all nodes of the network share as of a block time."""
     peers = peers_at(nodes, time, rules)
     shares = incentive_shares(nodes, time, rules, peers)
     return Population(time, rules, peers, shares, rounds, rests_on_feed, labels)
 
 
 def rests_on_feed(uow: UnitOfWork) -> bool:
-    """Return whether events come from a feed, too, which proves nothing."""
+    """Return whether a feed, which has no proof, is a source of events too."""
     return uow.feed.cursor() is not None
 
 
 def place_among(
     node: Node, qos: int | None, nodes: Iterable[Node], population: Population
 ) -> int | None:
-    """Return the place by QoS, from 1, of a node among all nodes; None: it has no QoS."""
+    """Return the place by QoS, from 1, of a node among all nodes, or None if it has no QoS."""
     if qos is None:
         return None
     scored = ((population.qos(other), other.address) for other in nodes)
@@ -83,7 +83,7 @@ def place_among(
 def node_entry(
     node: Node, figures: NodeFigures, population: Population, place: int | None
 ) -> NodeEntry:
-    """Return the row of a node; `place` by QoS, from 1, None for a node without QoS."""
+    """Return the row of a node; `place` by QoS, from 1, is None for a node without QoS."""
     rounds, address = population.rounds, node.address
     lane_on_chain = rounds.lane_of_node(address)
     return NodeEntry(
@@ -113,7 +113,7 @@ def node_entry(
 
 
 def legacy_score(node: Node, figures: NodeFigures, population: Population) -> LegacyScore | None:
-    """Return what legacy rules make of a node; None under other rules."""
+    """Return the score of a node under legacy rules, or None under other rules."""
     legacy, factors = population.rules.legacy, figures.factors
     if legacy is None or factors is None:
         return None
@@ -135,9 +135,9 @@ def legacy_score(node: Node, figures: NodeFigures, population: Population) -> Le
 def all_nodes(
     store: Store, rules: Rules, labels: Mapping[Address, str], now: int
 ) -> NodePage | None:
-    """Return every node on one page, the best first; None: nothing is indexed yet.
+    """Return every node on one page, by descending QoS, or None if nothing is indexed yet.
 
-    `now` in unix seconds, for the age of the answer.
+    `now`: unix seconds, to compute the age of the answer.
     """
     with store.reading() as uow:
         cursor = uow.cursor.get()
@@ -164,5 +164,8 @@ def all_nodes(
 
 
 def harmless(name: str) -> str:
-    """Return a text of strangers without what turns or hides text around it, and short."""
+    """Return a third party's text, shortened, with every unprintable character replaced by `?`.
+
+    Control and direction marks could otherwise reorder or hide the text around the name.
+    """
     return "".join(sign if sign.isprintable() else "?" for sign in name)[:_MAX_NAME_LENGTH]

@@ -1,4 +1,4 @@
-"""Scores a file of events from nothing: what anybody can check us by.
+"""Scores a file of events from scratch, so that anybody can verify published scores.
 
 See docs/reference/events-and-jsonl.md#what-replay-prints.
 """
@@ -34,24 +34,25 @@ from oracle.queries.legacy_models import legacy_rounds
 
 
 def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None) -> str:
-    """Fold a file of events and return the JSON document of what came of it.
+    """Fold a file of events and return the resulting JSON document.
 
     Args:
         lines: JSON lines, in any order.
-        rules: how they are scored.
-        close: when groups are scored, `validated` or `terminal`; None: as the rules say.
-        at: the time in seconds at which H and QoS are read; later events are left out. None: all
-            events are folded, and H and QoS are read at the time of the last one by position.
+        rules: the scoring rules.
+        close: when groups are scored, `validated` or `terminal`; None for the rules' own setting.
+        at_time: the time in seconds at which H and QoS are computed; later events are left out.
+            None: all events are folded, and H and QoS are computed at the time of the last one by
+            position.
 
     Raises:
-        InputError: something is wrong with the file; the line and the field are named.
+        InputError: the file is invalid; the error names the line and the field.
         ValueError: there is no such `close`.
     """
     rules = rules if close is None else replace(rules, close=close)
     events = parse_events(lines)
     time = events[-1].time if at is None else at
     fold = Fold(rules)
-    # Without `at` all events count, as in the daemon: the chain's clock may fall at the end.
+    # Without a time all events count, as in the daemon: block times may fall towards the end.
     fold.many(event for event in events if at is None or event.time <= at)
     changes = fold.drain()
     block = None if fold.last is None else wire_int(fold.last.at.block)
@@ -73,7 +74,7 @@ def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None
 
 
 def _document(head: dict[str, object], lists: dict[str, list[dict[str, object]]]) -> str:
-    """Write one JSON object, a row of each list on a line of its own."""
+    """Return one JSON object as text, each row of a list on a line of its own."""
     parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     for key, rows in lists.items():
         body = ",\n  ".join(json.dumps(row) for row in rows)
@@ -102,7 +103,7 @@ def _nodes(
 def _legacy_rows(
     nodes: list[Node], time: int, rules: Rules
 ) -> Mapping[Address, dict[str, object]]:
-    """Return each node's window and factors as of a block time; none but under legacy rules.
+    """Return each node's window and factors as of a block time; empty under non-legacy rules.
 
     R, P, B, Q and the incentive share are null for a node that is no member.
     """
@@ -136,7 +137,7 @@ def _fraction(value: int | None) -> str | None:
 def _pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
-    """Return the task scores that count; under legacy rules those of the present window."""
+    """Return the task scores that count; under legacy rules those of the current window."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
     given: dict[Address, list[int]] = {node.address: [] for node in nodes}

@@ -1,4 +1,4 @@
-"""What the commands of `resync` answer: how the index was moved, folded anew, and checked."""
+"""Answers of the `resync` commands: rewinds, rebuilds and checks of the index."""
 
 from pydantic import Field
 
@@ -16,14 +16,14 @@ from oracle.store.raw.raw_checksums import DamagedSpan
 
 
 class BlockRangeEntry(ApiModel):
-    """Blocks, both ends included."""
+    """A range of blocks, both ends included."""
 
     first: int = Field(serialization_alias="from")
     last: int = Field(serialization_alias="to")
 
 
 class RebuildAnswer(ApiModel):
-    """What folding anew showed."""
+    """The result of folding the stored logs again."""
 
     dry_run: bool
     block: int = Field(description="The last one that was folded.")
@@ -34,7 +34,7 @@ class RebuildAnswer(ApiModel):
 
 
 class RewindAnswer(ApiModel):
-    """How far the index went back."""
+    """The block to which the index was rewound."""
 
     dry_run: bool
     block: int
@@ -57,7 +57,7 @@ class RawRow(ApiModel):
 
 
 class BackfillAnswer(BlockRangeEntry):
-    """What was fetched again, and what of it was missing."""
+    """The blocks that were fetched again, and the rows that were missing of them."""
 
     dry_run: bool
     served: int
@@ -69,14 +69,14 @@ class BackfillAnswer(BlockRangeEntry):
 
 
 class DamagedBlocks(BlockRangeEntry):
-    """Blocks whose stored rows are not what was committed."""
+    """Blocks whose stored rows differ from those that were committed."""
 
     kind: str
     missing: int
 
 
 class StateRowEntry(ApiModel):
-    """A row of the state that is not what the stored logs fold to."""
+    """A row of the state that differs from a fold of the stored logs."""
 
     table: str
     key: str
@@ -84,7 +84,7 @@ class StateRowEntry(ApiModel):
 
 
 class StateCheckAnswer(ApiModel):
-    """The state beside a fold of the stored logs."""
+    """The comparison of the state with a fold of the stored logs."""
 
     block: int
     logs: int
@@ -93,7 +93,7 @@ class StateCheckAnswer(ApiModel):
 
 
 class VerifyAnswer(ApiModel):
-    """The stored logs beside the chain, and the state beside the logs."""
+    """The comparison of the stored logs with the chain, and of the state with the logs."""
 
     dry_run: bool
     first: int | None = Field(
@@ -113,7 +113,7 @@ class VerifyAnswer(ApiModel):
 
 
 class CoverageSpan(BlockRangeEntry):
-    """Blocks that were read from one endpoint, to one level."""
+    """Blocks that were read from one endpoint at one verification level."""
 
     level: str
     endpoint: str
@@ -121,7 +121,7 @@ class CoverageSpan(BlockRangeEntry):
 
 
 class GapsAnswer(BlockRangeEntry):
-    """Blocks never read, broken headers, and logs that were lost or changed."""
+    """Unread blocks, broken headers, and lost or changed logs of the index."""
 
     levels: dict[str, int] = Field(description="Blocks by how well they were proven.")
     coverage: list[CoverageSpan]
@@ -133,7 +133,7 @@ class GapsAnswer(BlockRangeEntry):
 
 
 class DeadLetterEntry(ApiModel):
-    """A log or call of a known kind that could not be read."""
+    """A log or call of a known kind that could not be decoded."""
 
     block: int
     block_hash: HashText
@@ -145,7 +145,7 @@ class DeadLetterEntry(ApiModel):
 
 
 class DeadLetterRetry(ApiModel):
-    """What could be read when it was tried again."""
+    """The dead letters that could be decoded on a retry, and those that are left."""
 
     dry_run: bool
     readable: list[DeadLetterEntry]
@@ -154,14 +154,14 @@ class DeadLetterRetry(ApiModel):
 
 
 class RefusedBlock(ApiModel):
-    """A block that was refused."""
+    """A block that the indexer refused."""
 
     block: int
     check: str = Field(description="Which check it failed.")
 
 
 class RefusalAnswer(ApiModel):
-    """The block that is refused, if there is one."""
+    """The block that the indexer refuses now, if there is one."""
 
     refused: RefusedBlock | None
     words: str | None
@@ -169,7 +169,7 @@ class RefusalAnswer(ApiModel):
 
 
 def rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
-    """Return the answer about a fold of all stored logs."""
+    """Return the answer for a fold of all stored logs."""
     return RebuildAnswer(
         dry_run=dry_run,
         block=rebuilt.last,
@@ -181,7 +181,7 @@ def rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
 
 
 def rewind_answer(rewound: Rewound, *, dry_run: bool) -> RewindAnswer:
-    """Return the answer about a rewind."""
+    """Return the answer for a rewind."""
     return RewindAnswer(
         dry_run=dry_run,
         block=rewound.ancestor.number,
@@ -195,7 +195,7 @@ def rewind_answer(rewound: Rewound, *, dry_run: bool) -> RewindAnswer:
 
 
 def backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillAnswer:
-    """Return the answer about blocks that were fetched again."""
+    """Return the answer for blocks that were fetched again."""
     return BackfillAnswer(
         dry_run=dry_run,
         first=result.blocks.first,
@@ -216,7 +216,7 @@ def verify_answer(
     *,
     dry_run: bool,
 ) -> VerifyAnswer:
-    """Return the answer about a verification; `verified` None: the chain was not asked."""
+    """Return the answer for a verification; `verified` is None if the chain was not queried."""
     difference = None if verified is None else verified.difference
     return VerifyAnswer(
         dry_run=dry_run,
@@ -238,7 +238,7 @@ def verify_answer(
 def state_check_answer(
     state: StateComparison, rebuilt: RebuildResult | None, *, dry_run: bool
 ) -> StateCheckAnswer:
-    """Return the answer about the state beside a fold of the stored logs."""
+    """Return the answer for a comparison of the state with a fold of the stored logs."""
     return StateCheckAnswer(
         block=state.last,
         logs=state.logs,
@@ -248,7 +248,7 @@ def state_check_answer(
 
 
 def gaps_answer(gaps: Gaps) -> GapsAnswer:
-    """Return the answer about gaps of the index."""
+    """Return the answer for the gaps of the index."""
     return GapsAnswer(
         first=gaps.blocks.first,
         last=gaps.blocks.last,
@@ -272,7 +272,7 @@ def gaps_answer(gaps: Gaps) -> GapsAnswer:
 
 
 def dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
-    """Return the answer about what could not be read."""
+    """Return the answer for a log or call that could not be decoded."""
     return DeadLetterEntry(
         block=letter.block,
         block_hash=letter.block_hash,

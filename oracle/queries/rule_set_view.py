@@ -1,4 +1,4 @@
-"""Which rules folded or scored something."""
+"""The answer for the rules that folded or scored something."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from oracle.store.state.rule_set_repository import RuleSet
 
 
 class RuleSetView(ApiModel):
-    """A rule set by name and version; the hash of its canonical JSON tells it for sure."""
+    """A rule set by name and version; the hash of its canonical JSON identifies it."""
 
     name: str
     version: int | None
@@ -15,7 +15,7 @@ class RuleSetView(ApiModel):
 
 
 class SystemEntry(ApiModel):
-    """A system that scores and picks."""
+    """A network system with its scoring rules and selection policy."""
 
     name: str
     version: int
@@ -27,5 +27,5 @@ class SystemEntry(ApiModel):
 
 
 def rule_set_view(rules: RuleSet) -> RuleSetView:
-    """Return the answer about a rule set."""
+    """Return the answer for a rule set."""
     return RuleSetView(name=rules.name, version=rules.version, sha256=rules.sha256)

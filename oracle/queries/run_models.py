@@ -1,4 +1,4 @@
-"""What `run --once --json` answers at its end."""
+"""The final answer of `run --once --json`."""
 
 from pydantic import Field
 
@@ -6,14 +6,14 @@ from oracle.queries.answers import ApiModel
 
 
 class FoldedBlock(ApiModel):
-    """The last block that was folded."""
+    """The last folded block of the index."""
 
     block: int
     time: int = Field(description="Unix seconds.")
 
 
 class RunResult(ApiModel):
-    """How far the index is, and what could be sent on the way."""
+    """The last block of the index, and whether the run could publish and dispatch."""
 
     folded: FoldedBlock | None = Field(description="null: nothing is indexed yet.")
     publishing: bool

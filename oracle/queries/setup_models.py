@@ -1,4 +1,4 @@
-"""What the commands answer that set an oracle up and try it."""
+"""Answers of the commands that set up and test an oracle."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from oracle.queries.answers import AddressText, ApiModel
 
 
 class SchemaChange(ApiModel):
-    """The revision of the tables before `migrate`, and the one that this version needs."""
+    """The schema revision before `migrate`, and the revision that this version needs."""
 
     before: str | None = Field(description="null: there were no tables.")
     wanted: str
@@ -14,7 +14,7 @@ class SchemaChange(ApiModel):
 
 
 class ConfigCheck(ApiModel):
-    """What `config check` found."""
+    """The result of `config check`."""
 
     facts: dict[str, str]
     warnings: list[str]
@@ -30,7 +30,7 @@ class SelfTestCheck(ApiModel):
 
 
 class CreatedKey(ApiModel):
-    """A new keystore and the file of its password."""
+    """A new keystore and its password file."""
 
     address: AddressText | None = Field(description="null: a dry run.")
     keystore: str
@@ -39,7 +39,7 @@ class CreatedKey(ApiModel):
 
 
 class KeyEntry(ApiModel):
-    """A key that the configuration names."""
+    """A key that the configuration references."""
 
     role: str
     address: AddressText | None = Field(description="null: the key cannot be opened.")

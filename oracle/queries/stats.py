@@ -1,4 +1,4 @@
-"""Counts the database for `/metrics`: beside the work, which it must not keep waiting."""
+"""Counts the database for `/metrics` on a background thread, without delaying the main loop."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from oracle.telemetry import integrity_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 
-# So long a turn waits for what is counted; what takes longer is looked for in a later one. The
-# first one waits longer: until then `/metrics` says nothing.
+# A poll waits this long for a result; a slower result is collected by a later poll. The first
+# poll waits longer, because `/metrics` has no values before it.
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS = 2.0, 0.05
-# What counting took is followed by so many times as long without it: many nodes and years of
-# coverage take seconds of the processor that folds.
+# The pause after a count, as a multiple of its duration: with many nodes and years of coverage a
+# count takes seconds of the processor that also folds.
 _BACKOFF = 20
 
 
@@ -28,9 +28,9 @@ _Counted = tuple[IndexStatistics | None, IntegrityStatistics | None]
 
 @dataclass(slots=True)
 class DatabaseCount:
-    """Counts the database on a thread of its own, the more rarely the longer it takes.
+    """Counts the database on a thread of its own; the longer a count takes, the rarer they are.
 
-    `clock` counts seconds, from anywhere.
+    `clock` returns seconds from an arbitrary origin.
     """
 
     store: Store
@@ -43,9 +43,10 @@ class DatabaseCount:
     _again: float = 0.0
 
     def turn(self, balance_wei: int | None) -> IndexStatistics | None:
-        """Begin to count where it is time; show and return what was counted since the last turn.
+        """Start a count if one is due; return the index statistics finished since the last call.
 
-        What is returned is the caller's to show. `balance_wei` is told along.
+        Integrity statistics are exported here; the returned ones are for the caller to export.
+        `balance_wei` is included in them.
 
         Raises:
             TransientError: the database cannot be read.
@@ -72,7 +73,7 @@ class DatabaseCount:
 
 
 def dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatistics:
-    """Count the waiting tasks and the draws as of the cursor, and the starts that failed."""
+    """Count the waiting tasks and the draws as of the cursor, and the failed starts."""
     with store.reading() as uow:
         cursor = uow.cursor.get()
         active = uow.draws.active()
@@ -88,13 +89,13 @@ def dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatis
 
 
 def _downloads(uow: UnitOfWork, time: int) -> Counter[str]:
-    """Count the requests of the last day by how they stand."""
+    """Count the download requests of the last day by state."""
     requested = (one.state for node in uow.nodes.asked() for one in requests_of(node, time))
     return Counter({"planned": len(wanted_downloads(uow))}) + Counter(requested)
 
 
 def integrity_statistics(store: Store, folder: Folder) -> IntegrityStatistics | None:
-    """Count, as of one snapshot; None: nothing is indexed yet."""
+    """Count the integrity figures in one snapshot, or return None if nothing is indexed yet."""
     scope = folder.scope.id
     with store.reading() as uow:
         cursor, identity = uow.cursor.get(), uow.identity.get()

@@ -1,4 +1,4 @@
-"""What `status`, `/v1/operations`, `/v1/status` and `/metrics` read of the database."""
+"""The part of the database that `status`, `/v1/operations`, `/v1/status` and `/metrics` read."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -46,21 +46,22 @@ _NO_INTENTS = {(kind, state.value): 0 for kind in (*CALL_KINDS, REBUILT) for sta
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The database at its cursor; `nodes` by status.
+    """The database at its cursor.
 
-    `network` is what anybody may read. `rules` are those that folded it. `folded` None: nothing is
-    indexed yet. `oldest_draw` is the seed block of the draw
-    that stands the longest, None: none does. `lease` names who works on the database,
-    None: nobody. `halts` are those closed now, `reorg_endpoints` showed the last fork.
-    `accounts`: who ever sent, and why he is paused, where he does. `refusal`: a block that is not
-    taken in, `disputes` are blocks that two endpoints tell of differently. `mismatch`:
-    where the state is not what the stored logs fold to. `held`: reports that
-    wait for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on
-    chain. `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks
-    that one of them gave and no other was asked about. `unproven`: why calls wait whose nonce is
-    used, while no endpoint shows a receipt. `unregistered`: members with a score that have no
-    index in the contract yet, where there is one; `kicks_refused`: expelled nodes whose membership
-    the network did not end. `feed` None: there is none beside the chain.
+    `network` is the public part. `rules` are the rules that folded the database. `folded_block` is
+    None if nothing is indexed yet. `oldest_draw_block` is the seed block of the oldest active draw,
+    or None if no draw is active. `lease_holder` names the process that holds the lease, or is None.
+    `halts` are the open halts; `reorg_endpoints` are the endpoints that showed the last fork.
+    `pause_by_account` has every account that ever sent, with its pause or None. `refusal` is a
+    block that the indexer refuses; `disputes` are blocks on which two endpoints disagree.
+    `state_mismatch` states where the state differs from a fold of the stored logs. `held_reports`
+    wait for a person; `planned_push` is the newest planned push; `proposed_kicks` are kickouts that
+    are proposed on chain. `proven_wrong` maps endpoints that were proven wrong to the reason;
+    `suspect_block_count` counts their blocks that were not yet checked against another endpoint.
+    `missing_receipts` are the reasons of calls whose nonce is used while no endpoint shows a
+    receipt. `unregistered_count` counts members with a score that have no index in the contract
+    yet, if there is a contract; `refused_kick_count` counts expelled nodes whose membership the
+    network did not end. `feed` is None if there is no feed beside the chain.
     """
 
     network: NetworkStatus
@@ -88,16 +89,16 @@ class StatusReport:
     feed: FeedView | None = None
 
     def lag_to(self, head: BlockRef | None) -> int | None:
-        """Return how many blocks the fold is behind this block; None: one is not known."""
+        """Return how many blocks the fold is behind `head`, or None if either block is unknown."""
         if head is None or self.folded is None:
             return None
         return max(0, head.number - self.folded.number)
 
 
 def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> StatusReport:
-    """Read one snapshot, without looking at nodes but those whose kickout is due.
+    """Read one snapshot; no nodes are loaded except those whose kickout is due.
 
-    `worker` tells who works on the database, as the lease stands.
+    `find_leader` returns the name of the process that holds the lease.
     """
     with store.reading() as uow:
         cursor, active = uow.cursor.get(), uow.draws.active()
@@ -139,7 +140,7 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
 
 
 def network_status(uow: UnitOfWork) -> NetworkStatus:
-    """Return what anybody may read of the database."""
+    """Return the public part of the status."""
     identity, cursor = uow.identity.get(), uow.cursor.get()
     number, age = _round(uow, cursor.time if cursor else None)
     return NetworkStatus(
@@ -177,12 +178,12 @@ def _reorg_entry(reorg: Reorg) -> ReorgEntry:
 
 
 def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStatistics | None:
-    """Count everything that the metrics tell, as of the cursor's time; None: no block yet."""
+    """Compute the metrics as of the cursor's time, or return None if no block is indexed."""
     with store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             return None
-        # Alerts see a zero before the first of a kind.
+        # Every status is exported, as zero at first, so that alerts have a series.
         statuses = Counter(dict.fromkeys(_STATUSES, 0))
         members = []
         for node in uow.nodes.all():
@@ -232,15 +233,15 @@ def _suspect(uow: UnitOfWork) -> int:
 
 
 def _due(uow: UnitOfWork) -> int:
-    """Count the kickouts that are due, by the rules that folded what is stored."""
+    """Count the kickouts that are due under the rules that folded the database."""
     folded = folded_by(uow)
     rules = None if folded is None else uow.rule_sets.with_digest(folded.sha256)
-    # Rules of another release cannot be read; `status` is shown all the same.
+    # Rules of another release may be unreadable; `status` is shown nevertheless.
     return len(uow.kickouts.open() if rules is None else due_intervals(uow, rules))
 
 
 def _round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
-    """Return the last accepted round and its age; round 0 has none."""
+    """Return the number and age of the last accepted round, or 0 and None if there is none."""
     newest = uow.rounds.accepted(1)
     if not newest or now is None:
         return 0, None
@@ -248,7 +249,7 @@ def _round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
 
 
 def _by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
-    """Name the statuses as `views.status_of` does."""
+    """Return the node counts under the status names of `node_scores.status_of`."""
     statuses: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():
         if membership is not Membership.MEMBER:

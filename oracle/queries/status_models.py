@@ -1,6 +1,6 @@
-"""How the oracle is: what anybody may read, and what whoever operates it reads beside that.
+"""The status of the oracle: the public part, and the part for its operator.
 
-Public are no names of endpoints, hosts, accounts or folders.
+The public part names no endpoints, hosts, accounts or folders.
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ from oracle.queries.rule_set_view import RuleSetView
 
 
 class HealthView(ApiModel):
-    """The health in a word, and the conditions that hold."""
+    """The health as one status, and the conditions that are active."""
 
     status: Literal["well", "attention", "down"] = Field(
         description="`down`: nothing goes on; `attention`: something is wrong beside that."
@@ -42,7 +42,7 @@ def public_health(health: HealthReport) -> HealthView:
 
 
 class OutboxCount(ApiModel):
-    """How many calls of a kind are in a state."""
+    """The number of calls of a kind in a state."""
 
     kind: str = Field(examples=["push"])
     state: str = Field(examples=["final"])
@@ -50,7 +50,7 @@ class OutboxCount(ApiModel):
 
 
 class ReorgEntry(ApiModel):
-    """The last blocks that were given up for others."""
+    """The last reorg: the blocks that were replaced, and those that replaced them."""
 
     ancestor: int = Field(description="The last block that both sides have.")
     old_tip: int
@@ -63,7 +63,7 @@ class ReorgEntry(ApiModel):
 
 
 class NetworkStatus(ApiModel):
-    """How far index and reports are, as the database has it."""
+    """The progress of index and reports, as stored in the database."""
 
     version: str
     chain_id: int | None
@@ -82,17 +82,17 @@ class NetworkStatus(ApiModel):
 
 
 class HealthAnswer(ApiModel):
-    """What an answer about the status begins with."""
+    """Base class of the status answers: the health."""
 
     health: HealthView
 
 
 class PublicStatus(NetworkStatus, HealthAnswer, Answer):
-    """How the oracle is, for anybody."""
+    """The public status of the oracle."""
 
 
 class CatchingUp(ApiModel):
-    """How fast the daemon comes nearer to the newest block."""
+    """The rate at which the daemon catches up with the newest block."""
 
     blocks_left: int
     blocks_per_second: float
@@ -101,14 +101,14 @@ class CatchingUp(ApiModel):
 
 
 class WaitingPush(ApiModel):
-    """The newest planned push, which waits."""
+    """The newest planned push, with the reason why it waits."""
 
     intent: int = Field(description="Its number in the outbox.")
     reason: str
 
 
 class SenderView(ApiModel):
-    """An account that sends."""
+    """An account that sends transactions."""
 
     address: AddressText
     paused: str | None = Field(description="null: it may send.", examples=["funds"])
@@ -122,7 +122,7 @@ class OperatorReorg(ReorgEntry):
 
 
 class OperatorStatus(NetworkStatus, HealthAnswer):
-    """How the oracle is, for whoever operates it: `status --json` and `/v1/operations`."""
+    """The status of the oracle for its operator: `status --json` and `/v1/operations`."""
 
     catching_up: CatchingUp | None = Field(
         description="null: it has caught up, or was not watched."

@@ -1,7 +1,7 @@
-"""The course of a node's numbers over time: exact at every point, thinned without losing extremes.
+"""The history of a node's figures: exact at every point, downsampled without losing extremes.
 
-Between two events long-term stands still and H only rises: every extreme stands just before or
-just after an event, or at an end (docs/reference/read-api.md#history).
+Between two events the long-term score is constant and H only rises: every extreme is just before or
+just after an event, or at an end (docs/explanation/read-api.md#history).
 """
 
 from bisect import bisect_left
@@ -23,15 +23,15 @@ from oracle.domain.scoring.reliability import healed_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import append_score, mean_of
 
-# Added where a span without events heals, so that its curve is drawn as one.
+# Points added to a span in which H recovers without events, so that its curve is drawn smoothly.
 _HEALING_POINTS = 24
 _LEAST_RISE = UNIT // 100
-# First, last, and least and greatest of QoS and of H.
+# First, last, and the minimum and maximum of QoS and of H.
 _POINTS_OF_A_BUCKET = 6
 
 
 class CoursePoint(NamedTuple):
-    """A node at a time; all but `time` in units of 10^-18."""
+    """The figures of a node at a time; all but `time` in units of 10^-18."""
 
     time: int
     qos: int
@@ -41,7 +41,7 @@ class CoursePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """What is stored of a node's past, in order; `earlier` are the scores before the span."""
+    """The stored past of a node, in order; `earlier_scores` are the scores before the span."""
 
     earlier: list[ScoreEntry]
     scores: list[ScoreEntry]
@@ -82,10 +82,10 @@ def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[
 
 
 def thinned(points: list[CoursePoint], most: int) -> list[CoursePoint]:
-    """Keep first, last and the extremes of QoS and of H in equal parts of time.
+    """Return the first point, the last one and the extremes of QoS and of H in equal parts of time.
 
-    Of each part at most six are kept (M4 of Jugel et al., VLDB 2014, for two curves); the order
-    stays, and no point is made up. `most`: at least 12.
+    At most six points of each part are kept (M4 of Jugel et al., VLDB 2014, for two curves), in
+    their order, and no point is interpolated. `max_points`: at least 12.
     """
     buckets = max(1, most // _POINTS_OF_A_BUCKET)
     begin, width = points[0].time, points[-1].time - points[0].time + 1
@@ -102,7 +102,7 @@ def thinned(points: list[CoursePoint], most: int) -> list[CoursePoint]:
 
 
 def why_inexact(rules: Rules) -> str | None:
-    """Return why the course may differ from what the fold said; None: it does not."""
+    """Return why the history may differ from what the fold computed, or None if it is exact."""
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; `explain` tells it"
     if rules.restarts or rules.rejoin_floor is not None:
@@ -111,12 +111,12 @@ def why_inexact(rules: Rules) -> str | None:
 
 
 def excluded_until(base: int, since: int, rules: Rules) -> int | None:
-    """Return when H, healing alone, ends an exclusion; None: it excludes nobody."""
+    """Return when an exclusion ends by recovery of H alone, or None if `base` excludes no node."""
     return None if base >= rules.exclude_enter else exclusion_end_time(base, since, rules)
 
 
 def _events(record: NodeRecord, first: int, last: int) -> list[ScoreEntry | ReliabilityChange]:
-    """Return what happened inside the span, in the order of positions."""
+    """Return the events inside the span, in the order of positions."""
     changes = [change for change in record.changes if first <= change.time <= last]
     both: list[ScoreEntry | ReliabilityChange] = [*record.scores, *changes]
     return sorted(both, key=_position_of)
@@ -129,7 +129,7 @@ def _position_of(event: ScoreEntry | ReliabilityChange) -> Position:
 def _pool_before(
     record: NodeRecord, resets: list[MembershipChange], first: int, rules: Rules
 ) -> bytes:
-    """Return the pool just before a time: of the scores since the node last began anew."""
+    """Return the pool just before a time, from the scores since the node's last reset."""
     begun = max((turn.at for turn in resets if turn.time < first), default=None)
     pool = b""
     for entry in record.earlier:
@@ -139,15 +139,16 @@ def _pool_before(
 
 
 def _reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
-    """Return H's base and since just before a time; a node is whole until something happens."""
+    """Return H's base and since just before a time; before its first change H is 1."""
     before = [change for change in changes if change.time < time]
     return (before[-1].after, before[-1].time) if before else (UNIT, time)
 
 
 def _resets(record: NodeRecord) -> Iterator[MembershipChange]:
-    """Yield the joins at which a node began anew: the next ones after a kickout while due.
+    """Yield the joins that reset a node: the first join after each kickout that was due.
 
-    The kickout is what closed its interval (docs/reference/scoring-rules.md#qos-and-kickout).
+    The kickout is the event that closed its interval
+    (docs/reference/scoring-rules.md#qos-and-kickout).
     """
     closed = {interval.closed_at for interval in record.kickouts}
     is_anew = False
@@ -160,7 +161,7 @@ def _resets(record: NodeRecord) -> Iterator[MembershipChange]:
 
 
 def _healing(at: Callable[[int], CoursePoint], start: int, end: int) -> Iterator[CoursePoint]:
-    """Yield points inside a span that heals, at equal steps of H."""
+    """Yield points inside a span in which H recovers, at equal steps of H."""
     low, high = at(start).reliability, at(end).reliability
     if high - low < _LEAST_RISE:
         return

@@ -1,4 +1,4 @@
-"""What would change a node's standing: played by the fold's own functions, never by a formula."""
+"""What-if figures of a node, computed by the fold's own functions instead of a formula."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ from oracle.queries.api.node_order import NodeRanking, SortKey
 
 T = TypeVar("T")
 
-# Nothing is played for longer.
+# The longest sequence of events that is simulated.
 MOST_STEPS = 200
 
 
 class NodeLift(ApiModel):
-    """Numbers of events in a row, from now on; null: not within 200 of them, or no member."""
+    """Numbers of consecutive events from now on; null for a non-member or if above 200."""
 
     first_places: int | None = Field(
         description="First places until it passes the next better node, which stands still."
@@ -40,9 +40,9 @@ NO_LIFT = NodeLift(
 
 
 def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) -> NodeLift:
-    """Play on from a block time; under legacy rules nothing can be played.
+    """Simulate future events from a block time on; under legacy rules nothing can be simulated.
 
-    `ranking` of the same block; None: it is an earlier one, and nobody's place is known.
+    `ranking`: of the same block, or None for an earlier block, whose places are not known.
     """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
         return NO_LIFT
@@ -81,7 +81,7 @@ def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) ->
 
 
 def _first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, int] | None:
-    """Return how many first places pass the next better one, and the place after them."""
+    """Return how many first ranks overtake the next better node, and the place after them."""
     time, order = ranking.cursor.time, ranking.ordered("qos")
     mine = ranking.key("qos", node)
     better = order[bisect_left(order, mine) - 1]
@@ -97,7 +97,7 @@ def _first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, 
 
 
 def _steps(start: T, step: Callable[[T], T], is_there: Callable[[T], bool]) -> int | None:
-    """Return how many steps lead there; None: more than anybody waits for."""
+    """Return the number of steps until `is_reached`, or None if it exceeds `MAX_STEPS`."""
     for taken in range(MOST_STEPS + 1):
         if is_there(start):
             return taken

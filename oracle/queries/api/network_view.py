@@ -1,4 +1,4 @@
-"""The network at a glance: how many, how good, what happened lately, what waits for a person."""
+"""The network overview: nodes, score distribution, recent activity, and waiting actions."""
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ _BUCKETS = {"1h": 12, "24h": 24, "7d": 28}
 
 
 class ActivityBucket(ApiModel):
-    """What was scored, and what timed out, in a part of the span."""
+    """The number of scores and of timeouts in one part of the span."""
 
     since: int = Field(description="Its beginning, unix seconds.")
     scores: int
@@ -30,7 +30,7 @@ class LastRound(ApiModel):
 
 
 class Waiting(ApiModel):
-    """Something that waits for a person, and what they would type."""
+    """A matter that waits for a person, and the command to run."""
 
     what: str = Field(examples=["a report is held: 7 of 12 nodes would change by more than half"])
     command: str | None = Field(examples=["qos-oracle report release 30000104"])
@@ -62,7 +62,7 @@ class NetworkAnswer(Answer):
 
 
 def network(look: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
-    """Return the totals; `span`: one of `SPAN_SECONDS`."""
+    """Return the totals; `span`: a key of `SECONDS_BY_SPAN`."""
     ranking, uow, identity = look.ranking(), look.uow, look.uow.identity.get()
     scores = sorted(
         qos for node in ranking.nodes.values() if (qos := ranking.qos(node)) is not None
@@ -102,7 +102,7 @@ def _histogram(scores: list[int]) -> list[int]:
 
 
 def _quartiles(scores: list[int]) -> list[str]:
-    """Nearest ranks, so that each is somebody's own QoS."""
+    """Return the quartiles by nearest rank, so that each is the QoS of an actual node."""
     if not scores:
         return []
     last = len(scores) - 1

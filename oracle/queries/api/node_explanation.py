@@ -1,7 +1,7 @@
-"""Why a node's score is what it is, at a block: what `explain --json` says, with its schema.
+"""The reasons for a node's score at a block, with the schema of `explain --json`.
 
-Of the cursor's block the stored state is read; an earlier one is folded anew from the raw logs,
-which takes seconds: whoever answers lets one at a time do so.
+For the cursor's block the stored state is read. An earlier block is folded again from the raw logs,
+which takes seconds, so callers run one such request at a time.
 """
 
 from pydantic import Field
@@ -32,11 +32,12 @@ class ExplanationAnswer(Answer):
 
 
 def node_explanation(source: ApiSource, address: Address, at: int | None) -> ExplanationAnswer:
-    """Explain a node at a block; None: the cursor's.
+    """Explain a node's score at a block; `block_number` None: the cursor's block.
 
     Raises:
-        QuestionError: the block lies beyond what is indexed.
-        NotKnownError: the node was not there yet, or nothing tells the time of the block.
+        QuestionError: the block is beyond the index.
+        NotKnownError: the node was not seen up to the block, or the time of the block is not
+            stored.
     """
     with looking(source) as look:
         as_of, block = look.as_of, _block(look, at)
@@ -47,7 +48,7 @@ def node_explanation(source: ApiSource, address: Address, at: int | None) -> Exp
 
 
 def explained(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
-    """Return it as it is told to people, too. Raises NotKnownError: not there yet."""
+    """Return the explanation of a node; raise NotKnownError if it was not seen up to the block."""
     try:
         return explain(source.archive, address, block)
     except InputError as error:
@@ -55,7 +56,7 @@ def explained(source: ApiSource, address: Address, block: BlockRef) -> Explanati
 
 
 def _block(look: ApiSnapshot, at: int | None) -> BlockRef:
-    """Return the block asked for, from its header or from a log in it."""
+    """Return the requested block, from its header or from a log in it."""
     cursor = look.cursor
     if at is None or at == cursor.number:
         return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)

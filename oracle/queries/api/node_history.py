@@ -1,4 +1,4 @@
-"""The history of a node as it is asked for: its course, and what happened to its reliability."""
+"""The history of a node as the API serves it: its figures, and the changes of its reliability."""
 
 from pydantic import Field
 
@@ -33,7 +33,7 @@ _MOST_MARKS = 500
 
 
 class HistoryMark(ApiModel):
-    """Something that happened to a node's reliability."""
+    """An event that changed a node's reliability."""
 
     time: int
     cause: str = Field(examples=["timed_out"])
@@ -73,7 +73,7 @@ class NodeHistory(Answer):
 
 
 class HistoryQuery(ApiModel):
-    """The span of a history, both ends included, and how many rows it may have."""
+    """The span of a history, both ends included, and the maximum number of rows."""
 
     first: int | None = Field(
         None, ge=0, le=LARGEST_INTEGER, description="Unix seconds; the beginning."
@@ -83,7 +83,7 @@ class HistoryQuery(ApiModel):
 
 
 def node_history(look: ApiSnapshot, address: Address, asked: HistoryQuery) -> NodeHistory:
-    """Return the course of a node that is known.
+    """Return the history of a node that exists.
 
     Raises:
         QuestionError: the span is empty, or longer than 400 days.
@@ -95,7 +95,7 @@ def node_history(look: ApiSnapshot, address: Address, asked: HistoryQuery) -> No
     first = max(begun, last - LONGEST_SPAN_SECONDS) if asked.first is None else asked.first
     if not 0 <= last - first <= LONGEST_SPAN_SECONDS:
         raise QuestionError("from and to: must be in order, and 400 days apart at most")
-    # Of the time before it was known there is nothing to tell.
+    # Nothing is stored of the time before the node was first seen.
     first = max(first, begun)
     record = _record(look.uow, address, changes, (first, last, rules.pool_size))
     points = [] if rules.legacy is not None else list(course(record, (first, last), rules))
@@ -127,7 +127,7 @@ def _row(point: CoursePoint) -> tuple[int, str, str, str]:
 
 
 def _begun(uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], last: int) -> int:
-    """Return the time of the first thing known of a node."""
+    """Return the time of the first stored event of a node, or `default_time` if that is earlier."""
     first_score = uow.scores.first_time(address)
     times_known = [change.time for change in changes[:1]]
     times_known += [] if first_score is None else [first_score]

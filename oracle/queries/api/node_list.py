@@ -1,4 +1,4 @@
-"""Pages of nodes: sorted, filtered, cut by key, so that nothing is counted twice or left out."""
+"""Pages of nodes: sorted, filtered and cut by key, so that no node is repeated or left out."""
 
 import base64
 import binascii
@@ -22,10 +22,10 @@ _SHOWN_OF_SEVERAL = 10
 
 @dataclass(frozen=True, slots=True)
 class NodeListQuery:
-    """What a page is asked for.
+    """The sort order, filters and position of a page.
 
-    `of`: only these nodes, empty: all; `gpu`: only cards whose name has this in it, whatever the
-    case.
+    `of`: only these nodes, or all if empty. `gpu`: only nodes whose card name contains this text,
+    case-insensitively.
     """
 
     sort: NodeSort = "qos"
@@ -37,7 +37,7 @@ class NodeListQuery:
     limit: int = 100
 
     def wants(self, ranking: NodeRanking, node: Node) -> bool:
-        """Tell whether a node passes the filters."""
+        """Return whether a node passes the filters."""
         if self.prefix is not None and not node.address.startswith(self.prefix):
             return False
         if self.of and node.address not in self.of:
@@ -48,7 +48,7 @@ class NodeListQuery:
 
 
 def nodes(look: ApiSnapshot, asked: NodeListQuery) -> NodePage:
-    """Return one page. Raises QuestionError: the cursor is none of ours."""
+    """Return one page; raise QuestionError if this API did not issue the cursor."""
     ranking = look.ranking()
     epoch, start = (None, None) if asked.cursor is None else _opened(asked)
     wanted = (node for node in ranking.after(asked.sort, start) if asked.wants(ranking, node))
@@ -66,7 +66,7 @@ def nodes(look: ApiSnapshot, asked: NodeListQuery) -> NodePage:
 
 
 def population_at(look: ApiSnapshot, nodes: Collection[Node]) -> Population:
-    """Return what the figures of some nodes depend on as of the cursor."""
+    """Return the data that the figures of some nodes depend on, as of the cursor."""
     ranking = look.ranking()
     return Population(
         time=look.cursor.time,
@@ -80,7 +80,7 @@ def population_at(look: ApiSnapshot, nodes: Collection[Node]) -> Population:
 
 
 def _entries(look: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
-    """Yield some nodes as rows, in the order given."""
+    """Yield some nodes as rows, in the given order."""
     ranking, population = look.ranking(), population_at(look, nodes)
     for node in nodes:
         figures = population.figures(node)
@@ -89,11 +89,11 @@ def _entries(look: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
 
 
 def named(look: ApiSnapshot, prefix: str) -> Node:
-    """Return the node that an address, or the beginning of one, stands for.
+    """Return the node with this address, or the only node whose address starts with `prefix`.
 
     Raises:
-        NotKnownError: none begins so.
-        AmbiguousError: several do.
+        NotKnownError: no address starts with `prefix`.
+        AmbiguousError: several addresses start with it.
     """
     found = look.uow.nodes.beginning(prefix[2:], _SHOWN_OF_SEVERAL)
     if not found:
@@ -109,7 +109,7 @@ def _closed(epoch: int, sort: NodeSort, key: SortKey) -> str:
 
 
 def _opened(asked: NodeListQuery) -> tuple[int, SortKey]:
-    """Read a cursor. Raises QuestionError: it is none of ours, or of another order."""
+    """Decode a cursor; raise QuestionError if it is malformed or belongs to another sort order."""
     text = asked.cursor or ""
     try:
         held = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

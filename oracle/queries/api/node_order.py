@@ -1,7 +1,7 @@
-"""The order of nodes as of a block, kept in memory and brought up to each block by what changed.
+"""The order of nodes as of a block, kept in memory and updated by the nodes that changed.
 
-QoS is never sorted by in SQL: reliability heals without an event, so that the order of a block
-is a function of its time (docs/reference/read-api.md#order-of-nodes).
+SQL never sorts by QoS: reliability recovers without an event, so the order at a block is a function
+of the block's time (docs/explanation/read-api.md#order).
 """
 
 import threading
@@ -23,7 +23,7 @@ from oracle.queries.api.recent_courses import RecentCourses
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# With a minus the least comes first; who has no QoS comes last either way.
+# A minus sorts ascending; nodes without QoS come last either way.
 NodeSort = Literal[
     "qos", "-qos", "long_term", "-long_term", "reliability", "-reliability",
     "scored", "-scored", "changed_at", "-changed_at", "address",
@@ -31,7 +31,7 @@ NodeSort = Literal[
 
 
 class SortKey(NamedTuple):
-    """Where a node stands in an order; unique, as the address ends it."""
+    """The sort key of a node; unique, because it ends with the address."""
 
     group: int
     value: int
@@ -39,7 +39,7 @@ class SortKey(NamedTuple):
 
 
 class NodeRanking:
-    """All nodes as of one block; each order is made when it is first asked for."""
+    """All nodes as of one block; each sort order is computed on first use."""
 
     def __init__(self, cursor: Cursor, nodes: Mapping[Address, Node], rules: Rules) -> None:
         self.cursor = cursor
@@ -49,7 +49,7 @@ class NodeRanking:
         self._orders: dict[NodeSort, list[SortKey]] = {}
         self._shares: Mapping[Address, int] | None = None
         self._lock = threading.Lock()
-        # Those whose numbers change without an event.
+        # Nodes whose figures change without an event.
         self._healing: frozenset[Address] = frozenset()
         self.counts: Counter[NodeState] = Counter()
         if nodes:
@@ -58,10 +58,11 @@ class NodeRanking:
     def next(
         self, cursor: Cursor, nodes: Mapping[Address, Node], changed: Iterable[Address]
     ) -> "NodeRanking":
-        """Return the ranking of a later block, in which only these nodes have changed.
+        """Return the ranking of a later block, in which only the `changed` nodes have changed.
 
-        Whoever neither changed nor heals stands where it stood, so that a block costs what happens
-        in it; but not under rules by which scores depend on time or on other nodes.
+        Nodes that neither changed nor recover keep their position, so that the cost of a block
+        depends on its events only. All nodes are ranked again under rules whose scores depend on
+        time or other nodes.
         """
         is_later = cursor.time >= self.cursor.time
         if self._rules.legacy is not None or self._rules.restarts or not is_later:
@@ -81,7 +82,7 @@ class NodeRanking:
         return made
 
     def _look_at(self, moved: Iterable[Address]) -> None:
-        """Count the states of these nodes, and note which of them heal."""
+        """Count the states of these nodes, and record which of them recover."""
         time, rules = self.cursor.time, self._rules
         nodes = [self.nodes[address] for address in moved]
         scored = [(node, reliability_at(node, time, rules)) for node in nodes]
@@ -91,11 +92,11 @@ class NodeRanking:
         )
 
     def qos(self, node: Node) -> int | None:
-        """Return its QoS, in units of 10^-18; None: no member."""
+        """Return the QoS of a node in units of 10^-18, or None if it is no member."""
         return qos_at(node, self.cursor.time, self._rules, self.peers)
 
     def state_of(self, node: Node) -> NodeState:
-        """Name what a node is now."""
+        """Return the state of a node at the block."""
         return state_at(node, self.cursor.time, self._rules)
 
     def ordered(self, sort: NodeSort) -> list[SortKey]:
@@ -108,29 +109,29 @@ class NodeRanking:
         return known
 
     def after(self, sort: NodeSort, key: SortKey | None) -> Iterator[Node]:
-        """Yield the nodes that stand behind a key, which need not be there any more."""
+        """Yield the nodes behind a key; the node of the key itself may no longer exist."""
         order = self.ordered(sort)
         start = 0 if key is None else bisect_right(order, key)
         for index in range(start, len(order)):
             yield self.nodes[Address(order[index].address)]
 
     def key(self, sort: NodeSort, node: Node) -> SortKey:
-        """Return where a node stands in an order."""
+        """Return the key of a node in a sort order."""
         return self._key_of(sort)(node)
 
     def place_of(self, address: Address) -> int | None:
-        """Return the place of a member by QoS, from 1; None: no member."""
+        """Return the place of a member by QoS, from 1, or None if it is no member."""
         node = self.nodes.get(address)
         return None if node is None else self.place_by(address, self.qos(node))
 
     def place_by(self, address: Address, qos: int | None) -> int | None:
-        """Return the place of a node whose QoS is known, from 1; None: it has no QoS."""
+        """Return the place of a node with this QoS, from 1, or None if it has no QoS."""
         if qos is None:
             return None
         return bisect_left(self.ordered("qos"), SortKey(0, -qos, address)) + 1
 
     def incentive_shares(self) -> Mapping[Address, int]:
-        """Return what `legacy_factors.incentive_shares` gives for all nodes, made once a block."""
+        """Return the incentive share of every node, computed once per block."""
         with self._lock:
             if self._shares is None:
                 self._shares = incentive_shares(
@@ -140,7 +141,7 @@ class NodeRanking:
 
     @property
     def members(self) -> int:
-        """Count those who have a QoS."""
+        """Return the number of nodes that have a QoS."""
         return bisect_right(self.ordered("qos"), SortKey(0, UNIT, "g"))
 
     def _key_of(self, sort: NodeSort) -> Callable[[Node], SortKey]:
@@ -169,9 +170,9 @@ class NodeRanking:
 def _moved(
     order: list[SortKey], gone: Sequence[SortKey], come: Sequence[SortKey]
 ) -> list[SortKey]:
-    """Return a sorted list without the keys that are gone, which are in it, and with others.
+    """Return a sorted list without the `removed` keys, which are in it, and with the `added` ones.
 
-    Both sorted. What stands between two of them is taken over as it is.
+    The key sequences are sorted. Runs of the list between two keys are copied as slices.
     """
     made: list[SortKey] = []
     at = 0
@@ -194,7 +195,7 @@ class _Held(NamedTuple):
 
 
 class NodeOrder:
-    """Gives the ranking of the cursor's block; any thread may ask, one of them makes it."""
+    """Serves the ranking of the cursor's block to any thread; one thread at a time computes it."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -202,15 +203,15 @@ class NodeOrder:
         self._held: _Held | None = None
         self._ranking: NodeRanking | None = None
         self._courses = RecentCourses(rules)
-        # How often all nodes were read: what was held was of another fold.
+        # Incremented when all nodes are read again, because older results belong to another fold.
         self._generation = 0
 
     def courses(self, uow: UnitOfWork, nodes: Sequence[Node]) -> dict[Address, tuple[int, ...]]:
-        """Return the last few values of QoS of nodes of the newest ranking, oldest first."""
+        """Return the last few QoS values of nodes of the newest ranking, oldest first."""
         return self._courses.of(uow, nodes, self._generation)
 
     def at(self, uow: UnitOfWork, cursor: Cursor) -> NodeRanking:
-        """Return the nodes as of the cursor of this snapshot."""
+        """Return the ranking as of the cursor of this snapshot."""
         with self._lock:
             if self._ranking is None or self._ranking.cursor.epoch != cursor.epoch:
                 remakes = uow.bookmarks.remakes()
@@ -228,14 +229,14 @@ class NodeOrder:
             self._generation += 1
             return NodeRanking(cursor, {one.address: one for one in uow.nodes.all()}, self._rules)
         changed = {node.address: node for node in uow.nodes.changed_since(held.number)}
-        # A ranking that somebody still reads keeps its own.
+        # The mapping is copied, because another thread may still read the old ranking.
         return ranking.next(cursor, {**ranking.nodes, **changed}, changed)
 
     @staticmethod
     def _is_continuation(uow: UnitOfWork, held: _Held, cursor: Cursor, remakes: int) -> bool:
-        """Tell whether what is held only grew since: no rewind, no rebuild between."""
+        """Return whether the index only grew since `basis`: no rewind and no rebuild since."""
         if remakes != held.remakes or cursor.number < held.number:
             return False
-        # Of history no headers are kept; where there is one, it is asked too.
+        # Historical headers are not kept; a header that is kept must match.
         block = uow.blocks.at(held.number)
         return block is None or block.hash == held.hash

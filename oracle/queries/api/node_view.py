@@ -1,4 +1,4 @@
-"""One node: its score here and on chain, its place, and how far it is from what it fears."""
+"""One node: its score here and on chain, its place, and its distance from exclusion and kickout."""
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ from oracle.queries.population import Population, node_entry
 
 
 class OnChainScore(ApiModel):
-    """What the oracle contract holds about a node."""
+    """The score of a node as the oracle contract stores it."""
 
     index: int = Field(description="Its lane in the contract.")
     lane: int = Field(ge=0, le=65_535, description="As stored; 0: never reported.")
@@ -47,7 +47,7 @@ class KickoutProgress(ApiModel):
 
 
 class Earned(ApiModel):
-    """Of the fees of the tasks in the pool, by the split of the rules; not what was paid out."""
+    """The node's share of the fees of the tasks in its pool, by the rules; not the payments."""
 
     tasks: int
     amount: Integer = Field(description="In the fee's smallest unit.")
@@ -55,7 +55,7 @@ class Earned(ApiModel):
 
 
 class NodeView(Answer):
-    """One node; `row` is its row of the list."""
+    """One node; `row` is its row in the list of nodes."""
 
     row: NodeEntry
     members: int = Field(description="`row.place` is one of so many.")
@@ -72,7 +72,7 @@ class NodeView(Answer):
 
 
 def node_view(look: ApiSnapshot, node: Node) -> NodeView:
-    """Return everything of a node that one page shows."""
+    """Return the data of a node's page."""
     ranking, population = look.ranking(), population_at(look, [node])
     rules, figures = population.rules, population.figures(node)
     row = node_entry(node, figures, population, ranking.place_by(node.address, figures.qos))
@@ -138,7 +138,7 @@ def _earned(look: ApiSnapshot, node: Node) -> Earned:
 
 
 def _shares(result: GroupResult, node: Node, tasks: dict[TaskKey, Task]) -> list[int | None]:
-    """Return the node's share of each task of a group that it had; None: no fee is known."""
+    """Return the node's fee share of each of its tasks in a group; None if a fee is not known."""
     counted = [member for member in result.members if member.score is not None]
     shares: list[int | None] = []
     for place, member in enumerate(counted):

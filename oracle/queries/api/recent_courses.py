@@ -1,7 +1,7 @@
-"""The last few values of QoS of many nodes at once: what a list draws beside each of them.
+"""The last few QoS values of many nodes at once: the sparkline beside each row of a list.
 
-One question to the database for all that are asked for and have changed since; the others are
-kept (docs/reference/read-api.md#trends-in-lists).
+One database query covers all requested nodes that have changed since; the values of the others are
+cached (docs/explanation/read-api.md#courses-of-a-list).
 """
 
 import threading
@@ -19,13 +19,13 @@ from oracle.domain.state.node import Node
 from oracle.store.activity_repository import NodeStep
 from oracle.store.database import UnitOfWork
 
-# Blocks in which something happened to a node, the newest ones.
+# The newest blocks that changed a node.
 MOST_POINTS = 30
 _MOST_KEPT = 20_000
 
 
 class _Key(NamedTuple):
-    """What a course follows from, as far as its node's row tells."""
+    """The fields of a node's row that determine its trend."""
 
     generation: int
     node: Address
@@ -36,7 +36,7 @@ class _Key(NamedTuple):
 
 
 class RecentCourses:
-    """Courses by node, kept as long as the node's row stands; any thread may ask."""
+    """A thread-safe cache of trends by node, each valid while the node's row is unchanged."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -48,9 +48,9 @@ class RecentCourses:
     ) -> dict[Address, tuple[int, ...]]:
         """Return the QoS at the end of the newest blocks that changed each node, oldest first.
 
-        In units of 10^-18. Nothing of a node whose stored past does not end in what its row says,
-        and of all nodes under rules that compare them, or restart pools. `generation` tells one
-        fold from the next one: after a rewind rows may be other ones of the same look.
+        Values are in units of 10^-18. A node is left out if its stored past does not end in the
+        values of its row; all nodes are left out under rules that compare nodes or restart pools.
+        `generation` identifies one fold: after a rewind, other rows may have the same key fields.
         """
         if why_none(self._rules) is not None:
             return {}
@@ -69,7 +69,7 @@ class RecentCourses:
 
 
 def why_none(rules: Rules) -> str | None:
-    """Return why no course can be told under these rules; None: it can."""
+    """Return why no trend can be computed under these rules, or None if it can."""
     if rules.legacy is not None:
         return "a score depends on all other nodes"
     if rules.restarts or rules.rejoin_floor is not None:
@@ -80,7 +80,8 @@ def why_none(rules: Rules) -> str | None:
 def recent(steps: Sequence[NodeStep], node: Node, rules: Rules) -> tuple[int, ...]:
     """Return the QoS at the end of the newest blocks of a node's steps, oldest first.
 
-    `steps`: in the order of blocks. Empty: they do not end in what the row says.
+    `steps`: in the order of blocks. The result is empty if they do not end in the values of the
+    row.
     """
     pool, scores, mean = b"", 0, rules.new_node_long_term
     base, since = UNIT, 0

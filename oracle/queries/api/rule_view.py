@@ -1,4 +1,4 @@
-"""The rules that scores are made by: every number, what it means, and where it comes from."""
+"""The rules of scoring: every number, its meaning, and its source."""
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ class RuleEntry(ApiModel):
 
 
 class RulesAnswer(Answer):
-    """The rule set that everything here was scored by."""
+    """The rule set by which everything in the index was scored."""
 
     name: str
     version: int
@@ -29,7 +29,7 @@ class RulesAnswer(Answer):
 
 
 def rules_view(look: ApiSnapshot) -> RulesAnswer:
-    """Return every number of the rules in force."""
+    """Return every number of the rules in effect."""
     rules = look.source.archive.rules
     known = published_rules(rules.name)
     system = systems().get(rules.name)
@@ -51,5 +51,5 @@ def rules_view(look: ApiSnapshot) -> RulesAnswer:
 
 
 def changed_numbers(look: ApiSnapshot) -> dict[str, str]:
-    """Return the numbers that are not as published."""
+    """Return the numbers that differ from the published ones."""
     return changes_in(look.source.archive.rules)

@@ -1,4 +1,4 @@
-"""Who could be given a task, with what weight and what chance: `select` for whoever asks."""
+"""The candidates of a task with their weights and chances: `select` over HTTP."""
 
 from oracle.domain.events.network_events import TaskCreated
 from oracle.queries.answers import Answer
@@ -10,11 +10,11 @@ from oracle.systems.registry import policy_named
 
 
 class SelectionAnswer(SelectionFigures, Answer):
-    """Everybody judged for a task, as of the cursor; nobody is drawn."""
+    """The verdict on every member for a task, as of the cursor; no node is drawn."""
 
 
 def selection_view(source: ApiSource, said: TaskCreated) -> SelectionAnswer:
-    """Judge every member for a task that is not there yet."""
+    """Judge every member for a task that does not exist yet."""
     rules = source.archive.rules
     with looking(source) as look:
         as_of = look.as_of

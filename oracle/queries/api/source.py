@@ -1,4 +1,4 @@
-"""Where answers come from, and the one look at the database that an answer is made in."""
+"""The data source of answers, and the database snapshot in which each answer is computed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,15 +21,15 @@ from oracle.store.state.cursor_repository import Cursor
 
 
 class QuestionError(InputError):
-    """What was asked cannot be answered as it stands; its text is for who asked."""
+    """A request that cannot be answered as it is; the text is for the client."""
 
 
 class NotKnownError(QuestionError):
-    """The network never mentioned it up to the block that is spoken of."""
+    """The object was never seen up to the block of the answer."""
 
 
 class AmbiguousError(QuestionError):
-    """A prefix stands for several; `found` are the first of them."""
+    """A prefix that fits several objects; `candidates` are the first of them."""
 
     def __init__(self, prefix: str, found: list[str]) -> None:
         self.found = found
@@ -38,11 +38,11 @@ class AmbiguousError(QuestionError):
 
 @dataclass(frozen=True, slots=True)
 class ApiSource:
-    """What every answer is made from.
+    """The data source of every answer.
 
-    `head` tells the newest block of the chain, None where only the daemon knows; `clock` unix
-    seconds; `worker` who works on the database. `order` is kept between answers. `dispatch`: by
-    what nodes are drawn, None: nobody is.
+    `get_head` returns the newest block of the chain, or None if only the daemon has it; `clock`
+    returns unix seconds; `find_leader` returns the process that holds the lease. `rankings` is kept
+    between answers. `dispatch`: the settings by which nodes are drawn, or None if no node is drawn.
     `token`: the unit of amounts on pages. `labels`: names that the operator gave to addresses.
     """
 
@@ -66,7 +66,7 @@ class ApiSource:
 
 @dataclass(frozen=True, slots=True)
 class ApiSnapshot:
-    """One snapshot of the database; everything of one answer is read in it."""
+    """One snapshot of the database; each answer is computed within one."""
 
     source: ApiSource
     uow: UnitOfWork
@@ -74,7 +74,7 @@ class ApiSnapshot:
     as_of: AsOf
 
     def health(self) -> HealthReport:
-        """Return what is wrong, as `status` shows it."""
+        """Return the health report, as `status` shows it."""
         return health_of(self.uow, self.source.worker)
 
     def ranking(self) -> NodeRanking:
@@ -82,7 +82,7 @@ class ApiSnapshot:
         return self.source.order.at(self.uow, self.cursor)
 
     def time_of(self, at: Position) -> int | None:
-        """Return the time of a block in which something was said; None: its logs are not kept."""
+        """Return the time of a block that has an event, or None if its logs are not kept."""
         block = self.uow.blocks.at(at.block)
         if block is not None:
             return block.time
@@ -95,11 +95,11 @@ class ApiSnapshot:
 
 @contextmanager
 def looking(source: ApiSource) -> Iterator[ApiSnapshot]:
-    """Open one snapshot; keep it short, a reader holds up SQLite's checkpoints.
+    """Open one snapshot; keep it short, because a reader delays SQLite's checkpoints.
 
     Raises:
         TransientError: nothing is indexed yet, or the database does not answer.
-        InputError: other rules folded it.
+        InputError: the database was folded under other rules.
     """
     with source.archive.store.reading() as uow:
         cursor = uow.cursor.get()

@@ -1,1 +1,1 @@
-"""The history as Parquet files: what they hold, how they are written, and read back."""
+"""The history as Parquet files: their tables, writing them, and reading them back."""

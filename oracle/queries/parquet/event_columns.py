@@ -1,6 +1,7 @@
-"""Events as columns of the table `events`, and back: what is read is what was written.
+"""Converts events to rows of the table `events` and back without loss.
 
-See docs/reference/parquet.md#events. A file may be anybody's: what is no event is refused.
+See docs/reference/parquet.md#events. A file may come from anybody: rows that are no event are
+refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ _HEX = {name: kind.hex_digits for name, kind in _KIND_OF.items() if kind.hex_dig
 
 
 class _Kind(NamedTuple):
-    """One type of event: which columns it has, and how many of them, the first, must be there."""
+    """The columns of one event type; the first `required_count` of them must not be null."""
 
     make: type[DomainEvent]
     columns: tuple[str, ...]
@@ -49,7 +50,7 @@ def batch_of(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     times = ([event.time for event in events], [event.time_ms for event in events])
     place = (blocks, txs, logs, subs, *times)
     own: dict[str, list[Any]] = {name: [None] * len(events) for name in _OWN}
-    # Event by event: each type has a few of all the columns.
+    # Filled event by event, because each type uses only a few of the columns.
     for row, event in enumerate(events):
         for column in _KINDS[NAMES[type(event)]].columns:
             value = getattr(event, _FIELD_OF.get(column, column))
@@ -74,7 +75,8 @@ def events_of(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
     """Yield the events of rows of the table.
 
     Raises:
-        InputError: a row is no event: its type, a field that must be there, or what stands in it.
+        InputError: a row is no event: its type is unknown, a required field is null, or a value is
+            invalid.
     """
     for name, digits in _HEX.items():
         _check_hex(batch.column(name), name, digits)
@@ -117,7 +119,7 @@ def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> N
 
 
 def _values(column: pa.Array, name: str) -> list[Any]:
-    """Return a column as a list, as events have its values; what is null costs nothing."""
+    """Return a column as a list of event values; null values cost nothing."""
     there: list[Any] = column.drop_null().to_pylist()
     kind = _KIND_OF.get(name)
     if kind is not None and kind.from_column is not None:
@@ -133,7 +135,7 @@ def _values(column: pa.Array, name: str) -> list[Any]:
 
 
 def _check_hex(column: pa.Array, name: str, digits: int) -> None:
-    """Whole columns at once: this is paid for every event of a history."""
+    """Check a whole column at once, because every event of a history is checked."""
     good = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(good).as_py() is False:
         raise InputError(f"a row of events is none: {name} must be 0x and {digits} hex digits")

@@ -1,4 +1,4 @@
-"""The events of an export, read back piece by piece: no history is in memory as a whole."""
+"""The events of an export, read back in batches, so that no history is in memory as a whole."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from oracle.queries.parquet.event_columns import events_of
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
-# Events that are objects at the same time.
+# The number of events that exist as objects at the same time.
 _EVENTS_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetEvents:
-    """The final events of an export up to block `last` (None: all), in order of position."""
+    """The final events of an export up to `max_block` (None: all), in order of position."""
 
     paths: tuple[Path, ...]
     last: int | None = None
@@ -34,7 +34,7 @@ class ParquetEvents:
         """Open the export in a folder.
 
         Raises:
-            InputError: there is none, or none of its blocks is final.
+            InputError: there is no export, or none of its blocks is final.
         """
         found = ParquetFolder.existing(path).files(ExportTable.EVENTS)
         if not found:
@@ -45,7 +45,7 @@ class ParquetEvents:
         """Yield all events, a few thousand at a time.
 
         Raises:
-            InputError: a file is no table of events, or they stand out of order.
+            InputError: a file is no table of events, or its events are out of order.
         """
         before = BEFORE_EVERYTHING
         for path in self.paths:
@@ -59,12 +59,12 @@ class ParquetEvents:
                     yield events
 
     def history(self, first: int) -> History:
-        """Return the history that counts the events from block `first` on.
+        """Return the history that counts the events from block `min_block` on.
 
-        They are counted by three columns alone.
+        Only three columns are read for the counts.
 
         Raises:
-            InputError: there is none from block `first` on, or a file cannot be read.
+            InputError: there is no event from block `min_block` on, or a file cannot be read.
         """
         try:
             found = ds.dataset([str(path) for path in self.paths], schema=_SCHEMA)
@@ -114,7 +114,7 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows as the table's columns.
 
     Raises:
-        InputError: it is none of ours, or damaged.
+        InputError: the file is damaged, or is no table of events of this program.
     """
     try:
         with pq.ParquetFile(path) as file:

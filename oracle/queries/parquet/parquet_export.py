@@ -1,8 +1,8 @@
-"""`export --parquet`: adds to a folder what has become final since the last run.
+"""`export --parquet`: adds to a folder the blocks that became final since the last run.
 
-Each range of blocks is read in a snapshot of its own, so that the daemon's database is not kept
-from tidying up; final rows change only when everything is folded anew, which is noticed.
-See docs/reference/parquet.md#runs.
+Each range of blocks is read in a snapshot of its own, so that the daemon's database can clean up
+meanwhile. Final rows change only if everything is folded again, which is detected. See
+docs/reference/parquet.md#runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,15 +25,15 @@ from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import version_text
 
-# Told the block that is done, and the last one.
+# Called with the last written block and the last block to write.
 Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What a run wrote: `blocks` None where nothing was new; `rows` by table.
+    """The result of a run: `blocks` is None if nothing was new; `rows` by table.
 
-    `final`: up to this block nothing will be written again.
+    `final_block`: blocks up to this one will not be written again.
     """
 
     blocks: BlockRange | None
@@ -42,10 +42,10 @@ class Exported:
 
 
 def source_of(uow: UnitOfWork, reader: LogReader) -> ExportSource:
-    """Return whose history a database holds.
+    """Return the identity of the history that a database holds.
 
     Raises:
-        InputError: nothing is indexed yet, or what is folded is not all that was read.
+        InputError: nothing is indexed yet, or the stored logs have to be folded again first.
     """
     identity, rules = uow.identity.get(), folded_by(uow)
     if identity is None or rules is None or uow.cursor.get() is None:
@@ -66,18 +66,18 @@ def source_of(uow: UnitOfWork, reader: LogReader) -> ExportSource:
 def export_to(
     folder: ParquetFolder, store: Store, reader: LogReader, told: Told, *, recent: bool = False
 ) -> Exported:
-    """Write what has become final since the last run, range by range; each is kept when it is.
+    """Write the blocks that became final since the last run, saving after each range.
 
     Args:
-        folder: as opened for the `source_of` this database.
-        store: read, in one snapshot a range.
-        reader: turns logs into events.
-        told: hears how far it is.
-        recent: also write what is not final; the next run replaces it.
+        folder: opened for the `load_source` of this database.
+        store: read in one snapshot per range.
+        reader: decodes logs to events.
+        on_progress: called after each range.
+        include_recent: also write blocks that are not final; the next run replaces them.
 
     Raises:
-        InputError: the folder holds another history, or the database became another meanwhile.
-        OSError: as of the disk; what was saved before is good.
+        InputError: the folder has another history, or the database was rebuilt meanwhile.
+        OSError: from the disk; ranges that were saved before stay valid.
     """
     with store.reading() as uow:
         _check_chain(uow, folder)
@@ -92,7 +92,7 @@ def export_to(
 
 
 def planned(folder: ParquetFolder, store: Store, *, recent: bool) -> Exported:
-    """Return what a run would write now, with no rows; raises as `export_to`."""
+    """Return the blocks that a run would write now, without rows. Raises as `export_blocks`."""
     with store.reading() as uow:
         _check_chain(uow, folder)
         newest, final = _heads(uow)
@@ -102,7 +102,7 @@ def planned(folder: ParquetFolder, store: Store, *, recent: bool) -> Exported:
 
 
 def _heads(uow: UnitOfWork) -> tuple[int, int]:
-    """Return the last block folded, and the last of those that is final; -1: none is."""
+    """Return the last folded block and the last final block, -1 if no block is final."""
     cursor = uow.cursor.get()
     if cursor is None:
         raise InputError("nothing is indexed yet: there is nothing to export")
@@ -111,7 +111,7 @@ def _heads(uow: UnitOfWork) -> tuple[int, int]:
 
 
 def _check_chain(uow: UnitOfWork, folder: ParquetFolder) -> None:
-    """Refuse a database that went another way, below what both called final."""
+    """Raise InputError if the last exported block with a log is not in the database."""
     manifest = folder.manifest
     if manifest.last_log != uow.logs.highest_hash(manifest.next - 1):
         raise InputError(
@@ -128,7 +128,7 @@ class _Run:
     rows: dict[ExportTable, int]
 
     def append_final_blocks(self, told: Told) -> bool:
-        """Write one range of final blocks, and that it is there; return whether more wait."""
+        """Write one range of final blocks and save it; return whether more final blocks wait."""
         manifest = self.folder.manifest
         with self.store.reading() as uow:
             self._check_source(uow)
@@ -147,7 +147,7 @@ class _Run:
         return blocks.last < final
 
     def add_recent(self) -> int:
-        """Write what is not final, in one snapshot, and save nothing; return the last block."""
+        """Write the blocks that are not final, without saving; return the last block."""
         first = self.folder.manifest.next
         with self.store.reading() as uow:
             self._check_source(uow)
@@ -178,7 +178,7 @@ class _Run:
 def _tables(
     uow: UnitOfWork, reader: LogReader, blocks: BlockRange
 ) -> dict[ExportTable, Iterator[pa.RecordBatch]]:
-    """Return what is said of these blocks in every table but that of nodes, read when asked."""
+    """Return lazy batches of these blocks for every table except `nodes`."""
     read = uow.histories
     rows: dict[ExportTable, Iterable[Row]] = {
         ExportTable.SCORES: read.scores(blocks),

@@ -1,6 +1,6 @@
-"""A folder of Parquet files that is only ever added to, and never shows half a file.
+"""A folder of Parquet files that only grows, and never shows a partial file.
 
-`export.json` says how far it is; files from there on are of a run that did not end, or of blocks
+`export.json` records how far the export is. Later files belong to an unfinished run or to blocks
 that were not final, and are replaced. See docs/reference/parquet.md#the-folder.
 """
 
@@ -21,7 +21,7 @@ from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
 MANIFEST = "export.json"
 FORMAT = 1
-# Rows that a reader skips or reads together, and that are in memory while they are written.
+# Rows per row group: a reader skips or reads them together, and a writer holds them in memory.
 ROWS_AT_ONCE = 65_536
 _DIGITS = 12
 _SUFFIX = ".parquet"
@@ -29,21 +29,22 @@ _PART = ".part"
 
 
 class ExportSource(msgspec.Struct, frozen=True):
-    """Whose history it is: what must be the same in every run that adds to a folder."""
+    """The identity of an exported history, equal in every run that adds to a folder."""
 
     chain_id: int
     genesis_hash: str
     start_block: int
-    profile: str  # how logs were read
-    rules_sha256: str  # of what folded the scores
-    rebuilds: int  # how often everything was folded anew
+    profile: str  # how logs were decoded
+    rules_sha256: str  # of the rules that folded the scores
+    rebuilds: int  # how often everything was folded again
 
 
 class ExportManifest(msgspec.Struct):
-    """How far an export is: `next` is the first block that is not in it for good.
+    """The progress of an export: `next` is the first block that is not permanently in it.
 
-    `last_log`: the newest block below `next` that has a log of ours, and its hash; to see that
-    the chain is the same when more is added. `nodes_next`: nodes are in it up to the block before.
+    `last_log`: the newest block below `next` that has an indexed log, and its hash, to detect
+    another chain when more is added. `nodes_next`: the first block whose nodes are not in the
+    export.
     """
 
     format: int
@@ -56,17 +57,17 @@ class ExportManifest(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ParquetFolder:
-    """An export on disk, opened by `of` to be added to, or by `existing` to be read."""
+    """An export on disk, opened by `open_for_append` or, to be read, by `open_existing`."""
 
     path: Path
     manifest: ExportManifest
 
     @classmethod
     def of(cls, path: Path, source: ExportSource, blocks_per_folder: int) -> Self:
-        """Open a folder, a new one where there is none; nothing is written yet.
+        """Open a folder, or a new one if it does not exist; nothing is written yet.
 
         Raises:
-            InputError: it holds something else, or another history; or cannot be read.
+            InputError: the folder has other content or another history, or cannot be read.
         """
         if (path / MANIFEST).exists():
             found = cls.existing(path)
@@ -82,7 +83,7 @@ class ParquetFolder:
         """Open an export.
 
         Raises:
-            InputError: there is none, or one of another format.
+            InputError: there is no export, or one of another format.
         """
         try:
             manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=ExportManifest)
@@ -95,15 +96,15 @@ class ParquetFolder:
         return cls(path, manifest)
 
     def files(self, table: ExportTable, *, final: bool = True) -> list[Path]:
-        """Return the files of a table in order of block; `final` leaves out what may change."""
+        """Return the files of a table by block; `only_final` leaves out replaceable files."""
         found = sorted((self.path / table).glob(f"*/*{_SUFFIX}"))
         return [one for one in found if not final or _first_of(one) < self.manifest.next]
 
     def begin(self) -> None:
-        """Make it ours, and delete what a run left that did not end, or what was not final.
+        """Claim the folder, and delete files of an unfinished run or of blocks that were not final.
 
         Raises:
-            OSError: as of the disk.
+            OSError: from the disk.
         """
         if not (self.path / MANIFEST).exists():
             self.save()
@@ -115,7 +116,7 @@ class ParquetFolder:
                 path.unlink()
 
     def cut(self, blocks: BlockRange) -> Iterator[BlockRange]:
-        """Cut blocks so that no range crosses the border of a folder."""
+        """Split blocks so that no range crosses the border of a partition folder."""
         size, first = self.manifest.blocks_per_folder, blocks.first
         while first <= blocks.last:
             last = min(first - first % size + size - 1, blocks.last)
@@ -125,12 +126,13 @@ class ParquetFolder:
     def write(
         self, table: ExportTable, blocks: BlockRange, batches: Iterable[pa.RecordBatch]
     ) -> int:
-        """Write a table's rows of these blocks, which do not cross a border; return how many.
+        """Write a table's rows of these blocks, which cross no border; return the number of rows.
 
-        No file where there is no row, but one of a table at least: else no reader knows it.
+        A table without rows gets no file, unless it has no file at all: readers need one for its
+        schema.
 
         Raises:
-            OSError: as of the disk; nothing is left.
+            OSError: from the disk; no partial file is left.
         """
         path = self._file(table, blocks)
         rows = iter(batches)
@@ -148,7 +150,7 @@ class ParquetFolder:
         return written
 
     def save(self) -> None:
-        """Write down how far it is; what was written before is good from now on."""
+        """Write the manifest, which makes the files written before it valid."""
         self.path.mkdir(parents=True, exist_ok=True)
         with _whole(self.path / MANIFEST) as part:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(self.manifest)) + b"\n")
@@ -159,12 +161,12 @@ class ParquetFolder:
         return self.path / table / f"from_block={begin:0{_DIGITS}}" / name
 
 
-# Hashes are all different: a dictionary of them would be written in vain, and given up late.
+# Hashes are all different: a dictionary of them is useless, and by default abandoned late.
 _STYLE = {"compression": "zstd", "compression_level": 3, "dictionary_pagesize_limit": 1 << 18}
 
 
 def _first_of(path: Path) -> int:
-    """Return the first block of a file, by its name."""
+    """Return the first block of a file, from its name."""
     first = path.name.partition("-")[0]
     if not first.isdecimal():
         raise InputError(f"{path}: is no file of an export; put it elsewhere")
@@ -183,7 +185,7 @@ def _check_source(path: Path, known: ExportSource, ours: ExportSource) -> None:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Write beside a place, and put it there when it is whole and on the disk."""
+    """Yield a temporary path, then fsync the file and rename it to `path`."""
     part = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
         yield part
@@ -197,7 +199,7 @@ def _whole(path: Path) -> Iterator[Path]:
 
 
 def _sync_folder(path: Path) -> None:
-    """The new name survives a loss of power, too."""
+    """Fsync a folder, so that a renamed file survives a power loss."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -1,6 +1,6 @@
 """The tables of an export, column by column (docs/reference/parquet.md#tables).
 
-pyarrow comes with the extra `parquet`; nothing outside of this folder imports it.
+pyarrow is installed with the extra `parquet`; no module outside of this package imports it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from oracle.domain.events.event_names import FIELD_KINDS
 
 
 class ExportTable(StrEnum):
-    """A folder of an export, and the name of its table."""
+    """The tables of an export; each value is the name of a folder and of its table."""
 
     EVENTS = "events"
     SCORES = "scores"
@@ -31,7 +31,7 @@ _WEI = pa.string()
 
 
 def _schema(*columns: tuple[str, pa.DataType], null: str = "") -> pa.Schema:
-    """Every column is there in every row, but those named in `null`."""
+    """Return a schema in which only the columns named in `nullable_names` may be null."""
     may = set(null.split())
     return pa.schema([pa.field(name, kind, nullable=name in may) for name, kind in columns])
 
@@ -39,9 +39,9 @@ def _schema(*columns: tuple[str, pa.DataType], null: str = "") -> pa.Schema:
 _PLACE = (("block", _WHOLE), ("tx", _WHOLE), ("log", _WHOLE), ("sub", _WHOLE))
 _AT = (*_PLACE, ("time", _WHOLE))
 
-# GROUP is a word of SQL.
+# GROUP is a reserved word of SQL.
 COLUMN_OF: Mapping[str, str] = MappingProxyType({"group": "task_group"})
-# The order in which columns of `events` were published; those of later fields stand behind them.
+# The published order of the columns of `events`; columns of later fields come after them.
 _PUBLISHED = (
     *("node", "creator", "task", "group", "tasks", "stake", "fee", "gpu_name", "gpu_vram"),
     *("required_gpu", "required_gpu_vram", "min_vram", "model", "models", "version", "timeout"),

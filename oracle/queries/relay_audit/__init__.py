@@ -1,1 +1,1 @@
-"""A relay's own live figures beside those that follow from the rows it published."""
+"""The audit of a relay: its live figures compared with those derived from its published rows."""

@@ -1,4 +1,4 @@
-"""Lays a relay's rows beside each other and beside the chain, and lists what cannot both be true.
+"""Compares a relay's rows with each other and with the chain, and lists the contradictions.
 
 See docs/reference/crynux-relay.md#contradictions.
 """
@@ -13,9 +13,9 @@ from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
-# How long one of the two may take for what the other says.
+# How long the relay may lag behind the chain, or the chain behind the relay.
 PATIENCE_SECONDS = 3600
-# Two clocks: the relay's and that of the chain's blocks.
+# The tolerated difference between the relay's clock and that of the chain's blocks.
 _CLOCK_SECONDS = 60
 _STAKED, _KICKED = "NodeStaking", "NodeKickedOut"
 _BY_A_RUNNER = frozenset(
@@ -33,7 +33,7 @@ _BY_A_RUNNER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowContradiction:
-    """One that stands: `row` is the later row's id; `why` is a sentence."""
+    """A confirmed contradiction: `row` is the id of the later row, `why` is a sentence."""
 
     kind: str
     row: int
@@ -43,10 +43,10 @@ class RowContradiction:
 
 @dataclass(frozen=True, slots=True)
 class ChainStakes:
-    """What the chain says of stakes: by node (time, wei from then on), in order of time.
+    """The stakes on chain: by node, (time, wei from then on) in order of time.
 
-    Seconds of blocks; `read_until` is the time of the last block that was read. `network`: what
-    the relay calls this chain; None: it knows no other.
+    Times are seconds of blocks; `read_until` is the time of the last block that was read.
+    `network`: the relay's name of this chain, or None if the relay serves a single chain.
     """
 
     read_until: int
@@ -56,7 +56,7 @@ class ChainStakes:
 
 @dataclass(slots=True)
 class RowContradictions:
-    """What was found, by row; `unjudged`: rows that the chain was not read far enough for."""
+    """The contradictions by row; `unjudged` counts rows that the chain does not reach yet."""
 
     found: list[RowContradiction] = field(default_factory=list)
     unjudged: int = 0
@@ -65,14 +65,14 @@ class RowContradictions:
 def contradictions(
     rows: Sequence[FeedRow], chain: ChainStakes | None, patience_seconds: int
 ) -> RowContradictions:
-    """Return what contradicts, of rows in the order of ids; without a chain, among rows alone.
+    """Return the contradictions of rows in the order of ids; without a chain, among rows alone.
 
-    A stake that a row tells has to be the chain's at that time or up to `patience_seconds` before;
-    whoever is kicked out has no stake so many seconds later. Rows whose time nobody saw (`seen_to`
-    0) are not judged by the chain.
+    A stake in a row must be the chain's stake at that time or up to `max_lag_seconds` before; a
+    node that is kicked out must have no stake that many seconds later. Rows whose time was not
+    observed (`seen_to` 0) are not compared with the chain.
 
     Raises:
-        InputError: the rows are of several networks, and which is the chain's was not said.
+        InputError: the rows are of several networks, and the chain's network is not given.
     """
     made = RowContradictions(list(_other_nodes(rows)))
     if chain is not None:
@@ -85,7 +85,7 @@ def contradictions(
 
 
 def _other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
-    """Find tasks that one node started and another answered or ended."""
+    """Yield the tasks that one node started and another node answered or ended."""
     starters: dict[str, str] = {}
     for row in rows:
         task, node = row.task.lower(), row.node.lower()
@@ -128,7 +128,7 @@ def _judge(
         made.unjudged += 1
         return
     since = row.seen_from - _CLOCK_SECONDS - (0 if is_kick else patience_seconds)
-    # Rows that were there before anybody looked may be of any time before.
+    # Rows that existed before the observation began may be of any earlier time.
     since = since if row.seen_from < row.seen_to else 0
     node = Address(row.node.lower())
     stakes = _stakes_in(chain.changes.get(node, ()), since, until)
@@ -143,7 +143,7 @@ def _judge(
 
 
 def _stakes_in(changes: Sequence[tuple[int, int]], since: int, until: int) -> set[int]:
-    """Return every stake that a node had between two times, 0 before its first one left out."""
+    """Return every stake that a node had between two times, without the 0 before its first one."""
     first = bisect_right(changes, since, key=lambda change: change[0])
     last = bisect_right(changes, until, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first - 1) : last]} or {0}

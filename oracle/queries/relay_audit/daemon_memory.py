@@ -1,4 +1,4 @@
-"""What a daemon that reads a relay and the chain has seen: when each row came, and every stake.
+"""Observations of a daemon that reads a relay and the chain: arrival times of rows, and stakes.
 
 See docs/reference/crynux-relay.md#contradictions.
 """
@@ -20,18 +20,18 @@ from oracle.store.database import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class DaemonMemory:
-    """Rows by id, each with when it was seen; and the stakes of the chain."""
+    """Rows by id, each with the time at which it was observed, and the stakes on chain."""
 
     rows: Mapping[int, FeedRow]
     stakes: ChainStakes
 
 
 def daemon_memory(uow: UnitOfWork, reader: LogReader, network: str | None) -> DaemonMemory:
-    """Read a daemon's database; `network` is what the relay calls its chain.
+    """Read a daemon's database; `network` is the relay's name of the daemon's chain.
 
     Raises:
-        InputError: it has read no block, or no feed.
-        FatalError: a stored log cannot be read.
+        InputError: the daemon has read no block, or no feed.
+        FatalError: a stored log cannot be decoded.
     """
     cursor, feed = uow.cursor.get(), uow.feed.cursor()
     if cursor is None or feed is None:

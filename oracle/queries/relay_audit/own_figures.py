@@ -1,4 +1,4 @@
-"""What follows from a relay's rows by its own rules: the product's reader and the product's fold.
+"""Figures derived from a relay's rows by its own rules, using the product's reader and fold.
 
 See docs/reference/crynux-relay.md#expected-figures.
 """
@@ -34,18 +34,18 @@ from oracle.domain.scoring.score_window import mean_of
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# All rows stand in one block: only their order counts here.
+# All rows are put in one block, because only their order matters here.
 _BLOCK = 1
 
 
 @dataclass(slots=True)
 class OwnNode:
-    """What we know of one node. Ids are of rows; `derived` counts zeros of silent members.
+    """The derived data of one node; all ids are of rows.
 
-    `possible`: rows of groups that may have given it a 0, `unplaced`: its own rows that could be
-    of two groups, and so may have given it any score. `unknown_until`: the last of its rows
-    whose time nobody knows, `doubted_at`: the last one beside which a group could not be told
-    from another; 0 where there is none.
+    `derived_count` counts zeros of silent members. `possible_zero_rows`: rows of groups that may
+    have given the node a 0. `unplaced_rows`: its own rows that fit two groups, and so may have
+    given it any score. `unknown_until`: the last of its rows without a known time; `ambiguous_at`:
+    the last row near which two groups could not be told apart; 0 if there is none.
     """
 
     address: Address
@@ -69,7 +69,7 @@ class OwnNode:
 
     @property
     def has_known_times(self) -> bool:
-        """Whether everything since it joined came while somebody looked at a clock."""
+        """Return whether the time of every row since the node joined was observed."""
         return self.joined_at > self.unknown_until
 
     def long_term(self) -> float:
@@ -77,7 +77,7 @@ class OwnNode:
         return long_term(self.state, RELAY, 0) / UNIT
 
     def long_term_bounds(self) -> tuple[float, float]:
-        """Return between what Q_long / 10 lies, whatever rows cannot tell had been given."""
+        """Return the bounds of Q_long / 10 over all scores that the rows leave open."""
         zeros = [(row, RELAY.absent_score) for row in self.possible]
         worst, best = min(RELAY.rank_scores), max(RELAY.rank_scores)
         tried = [
@@ -89,7 +89,7 @@ class OwnNode:
         return min(tried), max(tried)
 
     def _long_term_with(self, more: Sequence[tuple[int, int]]) -> float:
-        """Return Q_long / 10 with more scores, each with the id of its row."""
+        """Return Q_long / 10 with extra scores, each with the id of its row."""
         if not more:
             return self.long_term()
         given = sorted([*((entry.at.log, entry.score) for entry in self.scores), *more])
@@ -97,21 +97,21 @@ class OwnNode:
         return mean_of(pool, self.state.prior, RELAY) / UNIT
 
     def health_at(self, time: float) -> float:
-        """Return H at the relay's second."""
+        """Return H at a second of the relay's clock."""
         return reliability_at(self.state, int(time), RELAY) / UNIT
 
     def is_excluded_at(self, time: float) -> bool:
-        """Tell whether it is to get no task."""
+        """Return whether the node is excluded from tasks at a second of the relay's clock."""
         return is_excluded(self.state, int(time), RELAY)
 
     def has_rows_in(self, above: int, until: int) -> bool:
-        """Tell whether anything was said of it between two ids, the second included."""
+        """Return whether a row with an id above `after_id`, up to `last_id`, is about the node."""
         return bisect_right(self.rows, above) < bisect_right(self.rows, until)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFigures:
-    """All nodes, and the stream they come from: rows and the ids of its first and last."""
+    """All nodes, and the row count and first and last row ids of their stream."""
 
     nodes: Mapping[Address, OwnNode]
     rows: int
@@ -123,7 +123,7 @@ class OwnFigures:
 def compute_figures_from_rows(rows: Sequence[FeedRow], times: Mapping[int, int]) -> OwnFigures:
     """Fold a stream's rows as the daemon does, in order of id.
 
-    `times` are the relay's seconds of rows, where known.
+    `time_by_row`: the relay's seconds of rows, where known.
     """
     timed = list(_timed(rows, times))
     read = _read(timed)
@@ -153,7 +153,7 @@ def compute_figures_from_rows(rows: Sequence[FeedRow], times: Mapping[int, int])
 
 
 def _timed(rows: Sequence[FeedRow], times: Mapping[int, int]) -> Iterator[FeedRow]:
-    """Give every row a time that never falls, and a place."""
+    """Yield every row with a non-decreasing time, and a position."""
     latest = 0
     for row in rows:
         latest = max(latest, times.get(row.id, latest))
@@ -162,7 +162,7 @@ def _timed(rows: Sequence[FeedRow], times: Mapping[int, int]) -> Iterator[FeedRo
 
 @dataclass(slots=True)
 class _Read:
-    """What rows say, and the ids of those that could be of two groups."""
+    """The events of rows, and the ids of rows that fit two groups."""
 
     events: list[DomainEvent] = field(default_factory=list)
     ambiguous: set[int] = field(default_factory=set)
@@ -175,7 +175,7 @@ class _Read:
 def _read(rows: Sequence[FeedRow]) -> _Read:
     reader, read = RelayReader(), _Read()
     scores, starts = scores_in(rows), starts_in(rows)
-    # All at once: what is read of a row depends on the rows around it, and not on the span.
+    # All rows at once: how a row is decoded depends on the rows around it, but not on the span.
     read.events = reader.read(FeedSpan(rows, rows, scores, starts)) if rows else []
     readable = [row for row in rows if why_unreadable(row) is None]
     read.ambiguous = {row.id for row in groups_in(readable, scores).ambiguous}
@@ -188,7 +188,7 @@ def _note_rows(
     runners: Mapping[TaskKey, Address],
     times: Mapping[int, int],
 ) -> None:
-    """Note which rows are about whom: a task's by who runs it, whoever is named."""
+    """Assign each row to its node; a task's rows belong to the node that runs it."""
     for row in rows:
         runner = runners.get(TaskKey(row.task.lower()))
         node = nodes.get(runner or Address(row.node.lower()))
@@ -210,7 +210,7 @@ def _note_membership(nodes: Mapping[Address, OwnNode], events: Sequence[DomainEv
 
 
 def _note_doubts(nodes: Mapping[Address, OwnNode], ambiguous: Collection[int]) -> None:
-    """A group that was left out is within `NEAR` ids of the rows that it was left out for."""
+    """Mark the nodes within `NEAR` ids of ambiguous rows, where a group was left out."""
     for node in nodes.values():
         for number in ambiguous:
             if node.has_rows_in(number - NEAR - 1, number + NEAR):
@@ -223,7 +223,7 @@ def _note_unplaced(
     read: _Read,
     runners: Mapping[TaskKey, Address],
 ) -> None:
-    """Note which scores may be missing for groups that could not be told from each other."""
+    """Record the scores that may be missing because two groups could not be told apart."""
     derived = {task for event in read.closed for task in event.derived or ()}
     unplaced = [row for row in rows if row.id in read.ambiguous]
     for row in unplaced:
@@ -238,7 +238,7 @@ def _note_unplaced(
 
 
 def by_group(nodes: Mapping[Address, OwnNode]) -> dict[int, list[ScoreEntry]]:
-    """Return the scores that one group gave, by the id of its first row."""
+    """Return the scores of each group, by the id of its first row."""
     found: dict[int, list[ScoreEntry]] = defaultdict(list)
     for node in nodes.values():
         for score in node.scores:

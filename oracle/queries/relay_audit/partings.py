@@ -1,8 +1,8 @@
-"""Finds the first row at which a relay's figure of a node and ours part.
+"""Finds the first row at which a relay's figure of a node diverges from the derived one.
 
-Two figures do not say what happened between the rows, so what they would be is tried: one change
-of what the relay put into its books that gives exactly its figure. The kinds and what each proves:
-docs/reference/crynux-relay.md#kinds-of-differences.
+Two figures do not show what happened between the rows, so hypotheses are tested: a single change of
+the relay's records that yields exactly its figure. The kinds and their evidence:
+docs/explanation/relay-audit.md#kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Where the two part: the id of a row, 0 where no row explains it; `why` is a sentence."""
+    """The row at which two figures diverge, 0 if no row explains it; `why` is a sentence."""
 
     kind: str
     row: int
@@ -35,27 +35,27 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a relay says of a node's Q_long / 10, give or take; nothing up to row `since` parts."""
+    """A relay's value of a node's Q_long / 10, within `slack`, as of a row after `after_row`."""
 
     long_term: float
     slack: float
     since: int = 0
 
     def matches(self, scores: Sequence[int]) -> bool:
-        """Tell whether a pool that was given these scores, the oldest first, has that mean."""
+        """Return whether a pool of these scores, the oldest first, has the claimed mean."""
         pool = bytes(scores[-RELAY.pool_size :])
         return abs(mean_of(pool, None, RELAY) / UNIT - self.long_term) <= self.slack
 
 
 def kick_parting(node: OwnNode) -> Parting | None:
-    """Return the first kickout without a reason, or end without the kickout that was due."""
+    """Return the first kickout without a cause, or task end without the kickout that was due."""
     found = [*_causeless(node), *_missed(node)]
     return min(found, key=lambda one: one.row, default=None)
 
 
 def _causeless(node: OwnNode) -> Iterator[Parting]:
     for row in node.kicked_at:
-        # A group's scores stand where its first row is, which may come after the kickout's.
+        # A group's scores have the position of its first row, which may come after the kickout.
         given = [one.score for one in node.scores if one.at.log <= row + NEAR]
         pool = given[-RELAY.pool_size :]
         if len(pool) < RELAY.pool_size or not is_below_line(sum(pool), RELAY):
@@ -78,7 +78,7 @@ def _missed(node: OwnNode) -> Iterator[Parting]:
 def score_parting(
     node: OwnNode, claim: Claim, groups: Mapping[int, Sequence[ScoreEntry]]
 ) -> Parting:
-    """Return the earliest change of a score that gives what the relay says, by what it proves."""
+    """Return the earliest score change that yields the relay's figure, best evidence first."""
     for tried in (_missing_zero, swapped, _other_score, _unseen):
         found = [one for one in tried(node, claim, groups) if one.row > claim.since]
         if found:
@@ -93,7 +93,7 @@ _Groups = Mapping[int, Sequence[ScoreEntry]]
 
 
 def swapped(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
-    """Two members of a group got each other's score."""
+    """Yield the groups in which two members may have got each other's score."""
     scores = [one.score for one in node.scores]
     for place, entry in enumerate(node.scores):
         for other in groups.get(entry.at.log, ()):
@@ -105,7 +105,7 @@ def swapped(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
 
 
 def _missing_zero(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
-    """A member that timed out got no 0."""
+    """Yield the groups in which a member that timed out may have got no 0."""
     del groups
     scores = [one.score for one in node.scores]
     for place, entry in enumerate(node.scores):
@@ -124,7 +124,7 @@ def _other_score(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parti
 
 
 def _unseen(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
-    """One score more than there are groups: a 0 of a group that we do not see, as a rule."""
+    """Yield one score more than the rows give, usually a 0 of a group that is not in the rows."""
     del groups
     scores = [one.score for one in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
@@ -134,7 +134,7 @@ def _unseen(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
 
 
 def restart_spans(node: OwnNode, claim: Claim) -> list[tuple[int, int]]:
-    """Return between which rows a restart would give what the relay says, `(above, until)`."""
+    """Return the row ranges `(after, until)` in which a restart yields the relay's figure."""
     scores, spans = [one.score for one in node.scores], []
     for place in range(1, len(scores) + 1):
         lost = reseeded_pool(bytes(scores[:place][-RELAY.pool_size :]), RELAY)
@@ -145,7 +145,7 @@ def restart_spans(node: OwnNode, claim: Claim) -> list[tuple[int, int]]:
 
 
 def common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Parting | None:
-    """Return the restart that explains all of several nodes, after which row it came."""
+    """Return the restart that explains several nodes at once, or None if no row fits them all."""
     starts = sorted({above for each in spans for above, _ in each})
     for start in starts:
         if all(any(above <= start < until for above, until in each) for each in spans):
@@ -155,7 +155,7 @@ def common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Parting | None
 
 
 def health_parting(node: OwnNode, health: float, slack: float, time: int) -> Parting:
-    """Return the earliest change of H without which ours is what the relay says."""
+    """Return the earliest change of H without which the derived H equals the relay's."""
     changes = [one for one in node.changes if one.at.log >= node.joined_at]
     for place, change in enumerate(changes):
         without = [*changes[:place], *changes[place + 1 :]]

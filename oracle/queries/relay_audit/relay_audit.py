@@ -1,4 +1,4 @@
-"""Lays a relay's figures beside ours, node by node, and says where they part.
+"""Compares a relay's figures with derived ones, node by node, and reports where they diverge.
 
 See docs/reference/crynux-relay.md#audit-of-the-relay.
 """
@@ -30,21 +30,21 @@ from oracle.queries.relay_audit.relay_watch import Poll, RelayWatch
 from oracle.queries.relay_audit.separation import Separated, separated
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# A timeout may be a poll earlier than we saw it, and the relay counts fractions of seconds.
+# A timeout may be one poll older than its row, and the relay counts fractions of seconds.
 _SEEN_LATE_SECONDS = 4.0
 _HEALTH_SLACK = 0.002
-# What the relay calls excluded is not judged so near to a line of H.
+# The relay's exclusions are not checked this close to a threshold of H.
 _NEAR_LINE = 0.01
 _LINES = (0.2, 0.8)
 
 
 def health_slack(health: float) -> float:
-    """Return by how much two readers' H may differ: rows were seen later than they happened."""
+    """Return the tolerated difference of two readers' H, because rows are observed with a delay."""
     return _HEALTH_SLACK + (1 - health) * _SEEN_LATE_SECONDS / RELAY.tau_seconds
 
 
 def judged_health(node: OwnNode, told: Separated, health: float, poll: Poll) -> Parting | None:
-    """Return where H, or being excluded, parts; `health` is ours at the poll; None: nowhere."""
+    """Return where H or the exclusion diverges, or None; `health` is the derived H at the poll."""
     now, figure = poll.relay_now, poll.figures[node.address]
     theirs = told.health_at(figure.at)
     slack = health_slack(health) + told.slack / told.long_term
@@ -59,10 +59,10 @@ def judged_health(node: OwnNode, told: Separated, health: float, poll: Poll) -> 
 
 
 def _is_exclusion_doubted(node: OwnNode, health: float) -> bool:
-    """Tell whether it hangs by a hair whether the node is excluded.
+    """Return whether the node is too close to an exclusion threshold for a verdict.
 
-    Between the two lines it is what it was before: so the last H on either side of them decides,
-    and any between that is so near to one that the relay's may be beyond it.
+    Between the two thresholds the state stays as it was. The last H outside of them decides, and
+    any later H close to a threshold may have crossed it at the relay.
     """
     passed = [health]
     for change in reversed(node.changes):
@@ -81,7 +81,7 @@ _OF_KICKS = ("kick_without_cause", "no_kick_with_cause")
 
 
 class Verdict(StrEnum):
-    """What came of one node."""
+    """The verdict on one node."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -90,11 +90,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeAudit:
-    """One node: ours and theirs, Q_long / 10 and H; None: not known.
+    """The audit of one node: derived and relay's figures, Q_long / 10 and H; None if not known.
 
-    `groups` are the scores that our rows give it, `zeros` how many of them are derived for silent
-    members. `lowest` and `highest` are what ours may be for all that rows cannot tell. `why` says
-    what is missing where nothing is proven.
+    `ours` and `our_health` are derived, `theirs` and `their_health` are the relay's. `groups` is
+    the number of scores that the rows give the node, `zeros` how many of them are derived for
+    silent members. `lowest` and `highest` bound `ours` over all scores that the rows leave open.
+    `why` states what is missing if nothing is proven.
     """
 
     node: Address
@@ -108,7 +109,7 @@ class NodeAudit:
     zeros: int
     lowest: float
     highest: float
-    # How far `theirs` may be off.
+    # The maximum error of `theirs`.
     slack: float = 0.0
     parting: Parting | None = None
     why: str = ""
@@ -116,9 +117,9 @@ class NodeAudit:
 
 @dataclass(frozen=True, slots=True)
 class RelayAudit:
-    """The whole audit; nodes by address. `headless`: tasks that started before the first row.
+    """The audit of a relay; nodes by address. `headless`: tasks that started before the first row.
 
-    `contradictions`: rows that contradict others, or the chain.
+    `contradictions`: rows that contradict other rows, or the chain.
     """
 
     nodes: list[NodeAudit]
@@ -132,20 +133,20 @@ class RelayAudit:
     contradictions: RowContradictions
 
     def count(self, verdict: Verdict) -> int:
-        """Return how many nodes have a verdict."""
+        """Return the number of nodes with a verdict."""
         return sum(one.verdict is verdict for one in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class _PollComparison:
-    """A poll, the one before it, and what follows from the rows that were there."""
+    """A poll, the previous one, and the figures derived from the rows up to it."""
 
     before: Poll | None
     poll: Poll
     own: OwnFigures
 
     def by_two(self, node: OwnNode) -> Separated | None:
-        """Return what two polls say of a node; None: something happened to it between."""
+        """Return the factors of a figure from two polls, or None if a row came between."""
         earlier = None if self.before is None else self.before.figures.get(node.address)
         figure = self.poll.figures.get(node.address)
         if self.before is None or earlier is None or figure is None:
@@ -154,7 +155,7 @@ class _PollComparison:
         return None if busy else separated(earlier, figure)
 
     def by_one(self, node: OwnNode) -> Separated | None:
-        """Return what this poll says of a node, its H taken to be ours; None: we have none."""
+        """Return the factors from this poll and the derived H, or None if H is not known."""
         figure = self.poll.figures.get(node.address)
         busy = node.has_rows_in(self.poll.before, self.poll.after)
         if figure is None or busy or not node.has_known_times:
@@ -168,7 +169,7 @@ class _PollComparison:
 
 
 def audited(watch: RelayWatch, contradictions: RowContradictions) -> RelayAudit:
-    """Judge what was watched, of two polls at least."""
+    """Judge the nodes of a watched relay, from at least two polls."""
     rows = [watch.rows[number] for number in sorted(watch.rows)]
     looks = []
     for before, poll in zip([None, *watch.polls], watch.polls, strict=False):
@@ -191,12 +192,12 @@ def audited(watch: RelayWatch, contradictions: RowContradictions) -> RelayAudit:
     )
 
 
-# What came of a node, and the node as it was at the poll that decided.
+# The audit of a node, and the node as derived at the deciding poll.
 _Judged = tuple[NodeAudit, OwnNode]
 
 
 def _judged(node: OwnNode, looks: Sequence[_PollComparison]) -> _Judged:
-    """Judge a node by its polls, two by two; one by one where it worked between all of them."""
+    """Judge a node by pairs of polls, or by single polls if it had rows between all of them."""
     found = _by(_PollComparison.by_two, node, looks) or _by(_PollComparison.by_one, node, looks)
     verdict, decided = found or (_beginning(node), node)
     return _with_kicks(verdict, node, looks[-1].own), decided
@@ -207,7 +208,7 @@ def _by(
     node: OwnNode,
     looks: Sequence[_PollComparison],
 ) -> _Judged | None:
-    """Return what polls in turn say; the first at which the node differs decides."""
+    """Return the judgement over the polls in order; the first difference decides."""
     agreed, found = 0, None
     for look in looks:
         known = look.own.nodes.get(node.address)
@@ -272,19 +273,19 @@ def _compared(node: OwnNode, told: Separated, look: _PollComparison, agreed: int
 
 
 def _is_known(node: OwnNode, own: OwnFigures) -> bool:
-    """Tell whether its pool is all ours: seen from the stream's beginning, or filled since."""
+    """Return whether the rows have every score of the pool."""
     return own.first_id == 1 or len(node.scores) >= RELAY.pool_size
 
 
 def _is_doubted(node: OwnNode) -> bool:
-    """Tell whether one of the scores that count may be of a group that was left out."""
+    """Return whether one of the counted scores may belong to a group that was left out."""
     window = node.scores[-RELAY.pool_size :]
     oldest = window[0].at.log if len(node.scores) >= RELAY.pool_size else 0
     return node.doubted_at > oldest
 
 
 def _with_kicks(line: NodeAudit, node: OwnNode, own: OwnFigures) -> NodeAudit:
-    """A kickout without a reason differs, whatever the figures say."""
+    """Return the audit, with the verdict DIFFERS if a kickout had no cause."""
     if not _is_known(node, own) or _is_doubted(node) or line.lowest < line.highest:
         return line
     parting = kick_parting(node)
@@ -294,7 +295,7 @@ def _with_kicks(line: NodeAudit, node: OwnNode, own: OwnFigures) -> NodeAudit:
 
 
 def _together(judged: Sequence[_Judged], own: OwnFigures) -> list[NodeAudit]:
-    """Where several nodes differ, look for the one thing that explains them all."""
+    """Replace the divergences of several nodes by a single cause that explains them all."""
     found = [one for one, _ in judged]
     claims = [
         (node, Claim(one.theirs, one.slack))
@@ -319,7 +320,7 @@ def _together(judged: Sequence[_Judged], own: OwnFigures) -> list[NodeAudit]:
 
 
 def _is_next_row(one: NodeAudit, restart: Parting) -> bool:
-    """Tell whether a kickout had its reason in a pool that a restart had filled."""
+    """Return whether a kickout followed from a pool that a restart had filled."""
     return (
         one.parting is not None
         and one.parting.kind in _OF_KICKS
@@ -330,7 +331,7 @@ def _is_next_row(one: NodeAudit, restart: Parting) -> bool:
 def _shared_swap(
     claims: Sequence[tuple[OwnNode, Claim]], own: OwnFigures
 ) -> dict[Address, Parting]:
-    """Return the first group in which two of these would have each other's score."""
+    """Return the first group in which two of these nodes may have each other's score."""
     groups, fitting = by_group(own.nodes), dict[int, dict[Address, Parting]]()
     for node, claim in claims:
         for parting in swapped(node, claim, groups):

@@ -1,6 +1,6 @@
-"""Reads a relay's stream and polls its figures, so that both can be laid side by side.
+"""Reads a relay's stream and polls its figures, so that both can be compared.
 
-Nothing here says who is right: `relay_audit`. Nothing is asked that writes at the relay.
+The verdict is computed in `relay_audit`. No request writes at the relay.
 """
 
 import time
@@ -14,14 +14,14 @@ from oracle.domain.ids import Address, Hash
 
 _SETTING = "--url"
 _ANSWER_BYTES = 16 << 20
-# Transactions of a relay are committed in another order than they got their ids: so many rows
-# are asked for again each time.
+# A relay commits transactions in another order than that of their ids, so this many rows are
+# requested again each time.
 _AGAIN = 500
 
 
 @dataclass(frozen=True, slots=True)
 class WatchClock:
-    """Seconds that only go forward, and how to wait for so many of them."""
+    """A monotonic clock in seconds, and a function that waits for a number of seconds."""
 
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
@@ -29,9 +29,9 @@ class WatchClock:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One look at all figures: `relay_now` by the relay's clock.
+    """One reading of all figures: `relay_now` by the relay's clock.
 
-    Rows up to id `before` were committed before it; those above `after` came later.
+    Rows up to id `last_id_before` were committed before it; those above `last_id_after` came later.
     """
 
     figures: Mapping[Address, NodeFigure]
@@ -42,14 +42,14 @@ class Poll:
 
 @dataclass(slots=True)
 class RelayWatch:
-    """What was read of a relay: rows by id, when each was seen, and the polls between."""
+    """The data read from a relay: rows by id, their observation times, and the polls."""
 
     stream: FeedClient
     list_of_nodes: FiguresClient
     clock: WatchClock
     page_rows: int = 1000
     rows: dict[int, FeedRow] = field(default_factory=dict)
-    # The relay's second of rows that came while we looked, or that a witness saw.
+    # The relay's second of rows that arrived during the watch, or that a witness observed.
     times: dict[int, int] = field(default_factory=dict)
     changed: list[int] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
@@ -58,17 +58,17 @@ class RelayWatch:
     def of(
         cls, url: str, timeout_seconds: float, page_rows: int, clock: WatchClock
     ) -> "RelayWatch":
-        """Return a watch of the relay at an address; nothing is asked yet.
+        """Return a watch of the relay at a URL; no request is sent yet.
 
         Raises:
-            InputError: it is no address.
+            InputError: the URL is invalid.
         """
         stream = FeedClient(url, _SETTING, timeout_seconds, _ANSWER_BYTES)
         figures = FiguresClient(url, _SETTING, timeout_seconds, clock.now)
         return cls(stream, figures, clock, page_rows)
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self.stream.close()
         self.list_of_nodes.close()
 
@@ -77,11 +77,11 @@ class RelayWatch:
         return max(self.rows, default=0)
 
     def watch(self, polls: int, seconds: float) -> None:
-        """Read everything, then poll so often, so many seconds apart.
+        """Read all rows, then poll `poll_count` times, `interval_seconds` apart.
 
         Raises:
-            RpcError: no answer, or not in time.
-            FeedAnswerError: an answer that is none of a relay.
+            RpcError: no answer, or a timeout.
+            FeedAnswerError: an answer that is not from a relay.
         """
         self._read(is_first=True)
         for number in range(polls):
@@ -95,13 +95,13 @@ class RelayWatch:
             self.polls.append(Poll(figures, before, self.last_id, now))
 
     def believe(self, noted: Iterable[tuple[int, Hash, int]]) -> None:
-        """Take a witness's times (id, hash, time) of rows that are, byte for byte, what it saw."""
+        """Adopt a witness's times (id, hash, time) of rows whose hash equals the witnessed one."""
         for number, seen, moment in noted:
             if number in self.rows and self.rows[number].hash == seen:
                 self.times[number] = moment
 
     def remember(self, seen: Mapping[int, FeedRow]) -> None:
-        """Take from a daemon when rows came that are, byte for byte, what it saw."""
+        """Adopt a daemon's observation times of rows whose hash equals the stored one."""
         for number, known in seen.items():
             row = self.rows.get(number)
             if row is None or row.hash != known.hash:

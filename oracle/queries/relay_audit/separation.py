@@ -1,4 +1,4 @@
-"""Takes a relay's one figure apart: two polls of (Q_long / 10) * H give Q_long and H.
+"""Separates a relay's single figure into its factors: two polls of (Q_long / 10) * H give both.
 
 See docs/reference/crynux-relay.md#two-polls.
 """
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from oracle.chain.feed.figures_client import NodeFigure
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# What floats of two machines may differ by, over the whole reckoning.
+# The tolerated rounding difference of two machines over the complete computation.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Separated:
-    """A relay's Q_long / 10 and its H at `at`; each may be off by `slack`."""
+    """A relay's Q_long / 10 and its H at `at`; each has a maximum error of `slack`."""
 
     long_term: float
     health: float
@@ -23,15 +23,15 @@ class Separated:
     slack: float
 
     def health_at(self, moment: float) -> float:
-        """Return H at another moment of the same clock, nothing having happened until then."""
+        """Return H at another moment of the same clock, if nothing happens until then."""
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 
 def separated(first: NodeFigure, second: NodeFigure) -> Separated | None:
-    """Return what two figures of a node say, between which nothing happened to it.
+    """Return the factors of two figures of a node between which nothing happened to it.
 
-    H heals by exp(-t/tau) of its gap to 1, Q_long stands still: the growth is all H's. None: the
-    figure fell, so something did happen, or no time went by.
+    The gap of H to 1 shrinks by exp(-t/tau) and Q_long is constant, so the growth is all H's. The
+    result is None if the figure fell, which means that something did happen, or if no time passed.
     """
     seconds = second.at - first.at
     gained = second.quality - first.quality

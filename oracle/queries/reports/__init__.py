@@ -1,1 +1,1 @@
-"""What is asked of reports and rounds: computed anew, and compared with what was said."""
+"""Queries about reports and rounds: recomputation and comparison with the published ones."""

@@ -1,4 +1,4 @@
-"""What a period's report and an accepted round say: one model of each, for `--json` and HTTP."""
+"""The models of a period's report and of an accepted round, for `--json` and HTTP alike."""
 
 from pydantic import Field, JsonValue
 
@@ -6,7 +6,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, qos_in
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
 
-# A report that came too late may speak of a block that has left the chain since.
+# A report that came too late may have an as-of block that has left the chain since.
 _TOO_LATE = ("missed", "superseded")
 
 
@@ -21,7 +21,7 @@ class LaneEntry(ApiModel):
 
 
 class ReportLane(LaneEntry):
-    """One lane of a report; whose it is once the report is accepted."""
+    """One lane of a report, with the node that owns it once the report is accepted."""
 
     incentive_share: FixedPoint | None = Field(
         description="Of the window's incentive, as of the report's block, under legacy rules; "
@@ -40,7 +40,7 @@ class ReportRegistrations(ApiModel):
 
 
 class ReportBasis(ApiModel):
-    """What a report rests on, and its fingerprint."""
+    """The block, round and registrations that a report is based on, and its fingerprint."""
 
     period: int
     as_of: int = Field(description="The block that it speaks of.")
@@ -55,7 +55,7 @@ class ReportBasis(ApiModel):
 
 
 class ReportEntry(ReportBasis):
-    """A report and what became of it."""
+    """A report and its outcome."""
 
     state: str | None = Field(
         description="null: none was cut for the period.", examples=["landed", "superseded"]
@@ -66,7 +66,7 @@ class ReportEntry(ReportBasis):
 
 
 class ReportDetail(ReportEntry):
-    """A report computed anew from the stored logs, beside the one that was cut."""
+    """A report recomputed from the stored logs, beside the one that was cut."""
 
     same_as_cut: bool | None = Field(
         description="null: none was cut. A report that came too late may differ, because its "
@@ -76,12 +76,12 @@ class ReportDetail(ReportEntry):
 
     @property
     def is_wrong(self) -> bool:
-        """Tell whether another report was cut than the stored logs make."""
+        """Return whether the report that was cut differs from the recomputed one."""
         return self.same_as_cut is False and self.state not in _TOO_LATE
 
 
 class PushedReport(ReportBasis):
-    """What `report push` did, or would do, with the report that has the turn."""
+    """The result of `report push`, or of a dry run of it."""
 
     dry_run: bool
     steps: list[str]
@@ -97,7 +97,7 @@ class HeldReport(ApiModel):
 
 
 class ReleasedReport(HeldReport):
-    """A held report that a person let go, or would."""
+    """A held report that a person released, or would release in a dry run."""
 
     released: bool = Field(description="False: a dry run.")
 
@@ -117,7 +117,7 @@ class RoundEntry(ApiModel):
 
 
 class LaneDifference(ApiModel):
-    """One lane that was accepted otherwise than it is computed; null: not in that report."""
+    """One lane whose accepted and computed values differ; null if a report lacks the lane."""
 
     index: int
     accepted: int | None
@@ -125,7 +125,7 @@ class LaneDifference(ApiModel):
 
 
 class RoundVerification(RoundEntry):
-    """An accepted round beside what the stored logs and the rules make of its as-of block."""
+    """An accepted round beside the report recomputed for its as-of block."""
 
     same: bool = Field(description="Nothing differs, and the contract does not hold other words.")
     same_block: bool = Field(description="The chain still has the as-of block that was named.")
@@ -141,7 +141,7 @@ class RoundVerification(RoundEntry):
 
 
 def lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:
-    """Return what a lane of a report or a round says."""
+    """Return the answer for a lane of a report or a round."""
     return LaneEntry(
         index=index,
         node=node,
@@ -152,7 +152,7 @@ def lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:
 
 
 def round_entry(accepted: RoundAccepted, place: LogPlace) -> RoundEntry:
-    """Return the answer about an accepted round, without its words."""
+    """Return the answer for an accepted round, without its words."""
     return RoundEntry(
         round=accepted.round,
         time=accepted.time,

@@ -1,4 +1,4 @@
-"""Answers about reports: as they were cut, computed anew beside that, and held for a person."""
+"""Answers about reports: as they were cut, as recomputed, and as held for a person."""
 
 from collections.abc import Iterator, Mapping
 
@@ -47,12 +47,12 @@ def report_detail(
 
 
 def report_entry(stored: StoredReport) -> ReportEntry:
-    """Return the answer about a report that was cut."""
+    """Return the answer for a report that was cut."""
     return _report_entry(stored.report, stored)
 
 
 def report_figures(report: Report) -> ReportBasis:
-    """Return what a report rests on."""
+    """Return the block, round and registrations that a report is based on."""
     registrations = report.registrations
     return ReportBasis(
         period=report.period,
@@ -73,7 +73,7 @@ def report_figures(report: Report) -> ReportBasis:
 
 
 def held_report(hold: ReportHold) -> HeldReport:
-    """Return the answer about a report that is held."""
+    """Return the answer for a held report."""
     return HeldReport(
         period=hold.period, reason=hold.reason, held_at=hold.held_at, facts=hold.facts
     )

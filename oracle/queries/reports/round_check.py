@@ -1,6 +1,6 @@
-"""Recomputes an accepted round from the stored logs alone, and compares it with what was accepted.
+"""Recomputes an accepted round from the stored logs alone, and compares it with the accepted data.
 
-Nothing folded is used: only raw logs, the rules, and the chain's word about the as-of block.
+No folded state is used, only raw logs, the rules, and the chain's as-of block.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from oracle.store.database import Store
 
 @dataclass(frozen=True, slots=True)
 class RuleNames:
-    """Under which rules the statement is recomputed: ours, and the domain it is signed for."""
+    """The rules under which a statement is recomputed, and the domain that it is signed for."""
 
     rules: Rules
     settings: ReportSettings
@@ -40,14 +40,14 @@ def check_round(
     names: RuleNames,
     contract_agreement: Callable[[RoundAccepted], bool | None],
 ) -> RoundVerification:
-    """Recompute round `number`.
+    """Recompute a round and compare it with the accepted one.
 
-    `contract_agreement`: whether the contract holds just the round's words; None: a newer round
-    was accepted since.
+    `matches_contract` returns whether the contract holds exactly the round's words, or None if a
+    newer round was accepted since.
 
     Raises:
-        InputError: the round was not accepted in what is indexed.
-        TransientError: the chain does not give the as-of block.
+        InputError: the index has no such accepted round.
+        TransientError: the chain does not serve the as-of block.
     """
     accepted, prev, place = _accepted(store, number)
     as_of = _block(chain, accepted.as_of)
@@ -82,7 +82,7 @@ def check_round(
 
 
 def _accepted(store: Store, number: int) -> tuple[RoundAccepted, Hash, LogPlace]:
-    """Return the round, the digest of the round that it builds on, and where it was accepted."""
+    """Return the round, the digest of the previous round, and the place where it was accepted."""
     with store.reading() as uow:
         accepted = uow.rounds.accepted_round(number)
         before = uow.rounds.accepted_round(number - 1)

@@ -1,1 +1,1 @@
-"""Candidates, weights and draws, for whoever asks."""
+"""Candidates, weights and draws, for readers."""

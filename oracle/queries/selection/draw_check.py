@@ -1,4 +1,4 @@
-"""Draws a task's node again from the chain, and compares with what happened.
+"""Recomputes the draw of a task from the chain, and compares it with the actual start.
 
 See docs/explanation/dispatch.md#the-draw.
 """
@@ -20,21 +20,21 @@ from oracle.systems.assignment import Drawing
 
 
 class DrawVerdict(StrEnum):
-    """What came of the comparison."""
+    """The result of the comparison."""
 
-    # The node that started the task is the one that was drawn for it.
+    # The drawn node started the task.
     AGREES = "agrees"
-    # Another node started it, or none had been drawn.
+    # Another node started the task, or no node had been drawn.
     DIFFERS = "differs"
-    # It started before `dispatch.start_block`, ended without having started, or is a system task.
+    # The task started before `dispatch.start_block`, ended without a start, or is a system task.
     NOT_DISPATCHED = "not_dispatched"
-    # It has neither started nor ended.
+    # The task has neither started nor ended.
     WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedDraw:
-    """What the daemon wrote down in `draw`; `over_block` None: the draw stands."""
+    """A row of the daemon's table `draw`; `voided_block` is None while the draw is active."""
 
     seed_block: int
     seed_hash: Hash
@@ -44,12 +44,12 @@ class RecordedDraw:
 
 @dataclass(frozen=True, slots=True)
 class DrawCheck:
-    """A task's draw, made again.
+    """The recomputed draw of a task.
 
-    `drawings`: every draw that the chain asks for, oldest first, each with its candidates and
-    numbers; the last one counts, if it is `active`: just before the task started, or now.
-    `started_by` None: nobody. `recorded`: what the daemon wrote down. `why` says the verdict in a
-    sentence. `as_of`: the last block at whose end was looked.
+    `drawings`: every draw that the rules require, oldest first, each with its candidates and
+    numbers; the last one counts if it was `active` just before the task started, or is active now.
+    `started_by` is None if no node started the task. `recorded`: the daemon's own records. `why`
+    explains the verdict in a sentence. `as_of`: the last block whose end state was used.
     """
 
     task: TaskKey
@@ -65,10 +65,10 @@ class DrawCheck:
 
 @dataclass(frozen=True, slots=True)
 class AllDraws:
-    """Every task's draw, made again.
+    """The recomputed draws of all tasks.
 
-    `started`: how many tasks started after `start_block`; `differing`: those of them that another
-    node started, or one that no draw stood for, oldest first. `as_of`: the last block looked at.
+    `started_count`: tasks that started after `start_block`. `differing`: those of them that another
+    node started, or that had no active draw, oldest first. `as_of`: the last block that was used.
     """
 
     started: int
@@ -78,7 +78,7 @@ class AllDraws:
 
     @property
     def verdict(self) -> DrawVerdict:
-        """Return what holds for all; where none started there is nothing to compare."""
+        """Return the verdict on all draws; NOT_DISPATCHED if no task started."""
         if self.differing:
             return DrawVerdict.DIFFERS
         return DrawVerdict.AGREES if self.started else DrawVerdict.NOT_DISPATCHED
@@ -89,10 +89,11 @@ def verify_draw(
 ) -> DrawCheck:
     """Fold the stored events from the start, draw from `settings.start_block` on, and compare.
 
-    Block hashes and times are asked of the chain, in batches.
+    Block hashes and times are fetched from the chain in batches.
 
     Raises:
-        InputError: nothing is indexed, or by other settings, or there is no such task.
+        InputError: nothing is indexed, the settings differ from the daemon's, or there is no such
+            task.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
     with store.reading() as uow:
@@ -133,10 +134,10 @@ def verify_draw(
 def verify_all(
     chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings
 ) -> AllDraws:
-    """Do the same for every task that started after `settings.start_block`, in one pass.
+    """Verify the draw of every task that started after `settings.start_block`, in one pass.
 
     Raises:
-        InputError: nothing is indexed, or by other settings.
+        InputError: nothing is indexed, or the settings differ from the daemon's.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
     with store.reading() as uow:

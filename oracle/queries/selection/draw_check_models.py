@@ -1,4 +1,4 @@
-"""What `select --verify --json` answers: draws made again, and what happened on chain."""
+"""The answer of `select --verify --json`: recomputed draws, and the actual starts."""
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ class CandidateWeight(ApiModel):
 
 
 class DrawMadeAgain(DrawnNode):
-    """A draw that the chain asks for."""
+    """A recomputed draw that the rules require."""
 
     seed_block: int
     seed_hash: HashText
@@ -28,7 +28,7 @@ class DrawMadeAgain(DrawnNode):
 
 
 class RecordedDrawEntry(ApiModel):
-    """A draw as the daemon wrote it down."""
+    """A draw as the daemon recorded it."""
 
     seed_block: int
     seed_hash: HashText
@@ -51,7 +51,7 @@ class DrawCheckAnswer(ApiModel):
 
 
 class DifferingStart(ApiModel):
-    """A task that another node started than the one drawn."""
+    """A task that was started by another node than the drawn one."""
 
     task: HashText
     started_by: AddressText | None
@@ -71,7 +71,7 @@ class AllDrawsAnswer(ApiModel):
 
 
 def draw_check_answer(check: DrawCheck | AllDraws) -> DrawCheckAnswer | AllDrawsAnswer:
-    """Return the answer about the draws of one task, or of all."""
+    """Return the answer for the draws of one task, or of all tasks."""
     if isinstance(check, AllDraws):
         return _all_draws(check)
     return DrawCheckAnswer(

@@ -1,4 +1,4 @@
-"""The record of draws for who asks: which ones stand, and how the last of the others ended."""
+"""The record of draws: which draws are active, and how the last of the others ended."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -13,12 +13,12 @@ from oracle.store.state.draw_repository import StoredDraw
 
 
 class DrawOutcome(StrEnum):
-    """Why a draw stands no more."""
+    """The reason why a draw is no longer active."""
 
     STARTED = "started"
     STARTED_ELSEWHERE = "started_elsewhere"
     TASK_ENDED = "task_ended"
-    # Its node could not have the task any more, or a new start block came: drawn anew.
+    # The node could no longer have the task, or the start block changed: the task was drawn again.
     UNDONE = "undone"
 
 
@@ -43,11 +43,11 @@ class DrawHistory(ApiModel):
 
 
 class RecentDraws(DrawHistory, SnapshotAnswer):
-    """What `draws` answers."""
+    """The answer of `draws`."""
 
 
 def recent_draws(store: Store, limit: int) -> RecentDraws:
-    """Return all draws that are active, and up to `limit` of the others."""
+    """Return all active draws, and up to `limit` of the others, with the block of the answer."""
     with store.reading() as uow:
         cursor, history = uow.cursor.get(), draw_history(uow, limit)
     as_of = None if cursor is None else SnapshotTime(block=cursor.number, time=cursor.time)
@@ -55,7 +55,7 @@ def recent_draws(store: Store, limit: int) -> RecentDraws:
 
 
 def draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
-    """Return all draws that are active, and up to `limit` of the others."""
+    """Return all active draws, and up to `limit` of the others."""
     return DrawHistory(
         active=draw_entries(uow, uow.draws.active()),
         over=draw_entries(uow, uow.draws.over(limit)),
@@ -63,7 +63,7 @@ def draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
 
 
 def draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[DrawEntry]:
-    """Return stored draws with what came of them."""
+    """Return stored draws with their outcomes."""
     tasks = uow.tasks.named({draw.task for draw in draws if draw.voided_block is not None})
     return [
         DrawEntry(

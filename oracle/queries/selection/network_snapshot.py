@@ -1,7 +1,7 @@
-"""The network at a time, for who decides by hand: its nodes, its waiting tasks, what was seen.
+"""The network at a time: its nodes, its waiting tasks, and the planned downloads.
 
-Made from a file of events, or from the database: as it was folded where that says enough, else
-by folding the stored events again in memory.
+A snapshot is made from a file of events, or from the database: from the stored state if that is
+sufficient, otherwise by folding the stored events again in memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.policy import Follower
 from oracle.systems.waiting import is_waiting
 
-# Events folded at once; memory stays flat.
+# Events per folded batch, so that memory use stays flat.
 _AT_ONCE = 5_000
 
 
@@ -31,11 +31,11 @@ _AT_ONCE = 5_000
 class NetworkSnapshot:
     """The network after `block` (None: before any event) at `time`, in seconds.
 
-    `nodes`: every node ever named. `waiting`: tasks that wait for a node, in order of creation.
-    `fellows`: every unscored task of the groups of those. `given`: for the same groups, and the
-    one asked about, the nodes that had a task of it.
-    `drawn`: who is to start a waiting task, by a draw of the daemon that stands, `planned`: whom
-    the daemon is about to ask for a model; a file and an earlier time know neither.
+    `nodes`: every node ever seen. `waiting`: tasks that wait for a node, in order of creation.
+    `group_tasks`: every unscored task of the groups of those tasks. `nodes_by_group`: the nodes
+    that had a task of these groups, or of the requested group. `drawn_node_by_task`: the node of
+    each active draw. `planned_downloads`: the daemon's planned download requests. A file or an
+    earlier time has neither draws nor planned downloads.
     """
 
     rules: Rules
@@ -49,11 +49,11 @@ class NetworkSnapshot:
     fellows: Sequence[Task] = ()
 
     def given_in(self, group: GroupKey | None) -> frozenset[Address]:
-        """Return the nodes that had a task of the group: they get no other one of it."""
+        """Return the nodes that had a task of the group, and so get no other task of it."""
         return frozenset() if group is None else self.given.get(group, frozenset())
 
     def taken_from(self, task: Task) -> frozenset[Address]:
-        """Return the nodes that are not for the task, though they look free.
+        """Return the nodes that must not get the task although they are free.
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
@@ -63,11 +63,11 @@ class NetworkSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotQuery:
-    """What a survey is for.
+    """The parameters of a snapshot.
 
-    `at`: the time in seconds; later events are left out; None: the last event's, or the
-    cursor's. `follower`: what has to see every event on the way. `group`: one whose nodes are
-    asked for beside those of the waiting tasks.
+    `max_time`: the time of the snapshot in seconds, later events are left out; None for the last
+    event's time, or the cursor's. `follower`: receives every event while it is folded. `group`: a
+    group whose nodes are included beside those of the waiting tasks.
     """
 
     rules: Rules
@@ -77,10 +77,10 @@ class SnapshotQuery:
 
 
 def snapshot_of_events(events: Sequence[DomainEvent], asked: SnapshotQuery) -> NetworkSnapshot:
-    """Fold events, sorted by position, from nothing.
+    """Fold events, sorted by position, from an empty state.
 
     Raises:
-        InputError: there is no event, and no time is asked for.
+        InputError: there is no event, and the query has no time.
     """
     if asked.at is None and not events:
         raise InputError("no events: there is nothing to fold")
@@ -89,9 +89,10 @@ def snapshot_of_events(events: Sequence[DomainEvent], asked: SnapshotQuery) -> N
 
 
 def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSnapshot:
-    """Read the network at the database's cursor, or fold what is stored up to a time.
+    """Read the network at the database's cursor, or fold the stored events up to a time.
 
-    Folded again are other rules than the database's, an earlier time, and what has to be seen.
+    Events are folded again for other rules than the database's, for an earlier time, and for a
+    follower.
 
     Raises:
         InputError: nothing is indexed yet.
@@ -125,7 +126,7 @@ def _folded(events: Iterable[DomainEvent], asked: SnapshotQuery, time: int) -> N
     fold = Fold(asked.rules)
     for batch in _batches(event for event in events if event.time <= time):
         fold.many(batch, is_whole=False)
-        # What would be written down is not wanted here.
+        # The changes are discarded, because nothing is stored here.
         fold.drain()
         if asked.follower is not None:
             for event in batch:
@@ -134,7 +135,7 @@ def _folded(events: Iterable[DomainEvent], asked: SnapshotQuery, time: int) -> N
     tasks = fold.ledger.tasks.values()
     waiting = sorted(filter(is_waiting, tasks), key=_age)
     groups = _groups(waiting, asked)
-    # A group that has been scored takes no more tasks.
+    # A scored group accepts no more tasks.
     fellows = [task for task in tasks if task.group in groups and not task.scored_in]
     return NetworkSnapshot(
         rules=asked.rules,
@@ -157,7 +158,7 @@ def _groups(waiting: Iterable[Task], asked: SnapshotQuery) -> set[GroupKey]:
 
 
 def _given(tasks: Iterable[Task]) -> dict[GroupKey, frozenset[Address]]:
-    """Return who had a task of each group."""
+    """Return the nodes that had a task of each group."""
     given: dict[GroupKey, set[Address]] = {}
     for task in tasks:
         if task.group is not None:

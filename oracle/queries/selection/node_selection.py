@@ -1,4 +1,4 @@
-"""Who may have a task, how likely, and who is drawn: one selection with all its reasons."""
+"""The selection of a node for a task: candidates, chances and the drawn nodes, with all reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +23,10 @@ from oracle.systems.weighted_draw import Drawn, draw
 
 @dataclass(frozen=True, slots=True)
 class DrawTickets:
-    """How to draw: the seed of 32 bytes, and how many nodes.
+    """The parameters of a draw: the seed of 32 bytes, and the number of nodes.
 
-    `draws` None: as many as the system gives a task to, three in the legacy one and else one.
+    `draw_count` None: as many nodes as the system gives a task to, three in the legacy one, else
+    one.
     """
 
     seed: bytes
@@ -34,9 +35,9 @@ class DrawTickets:
 
 @dataclass(frozen=True, slots=True)
 class CandidateChance:
-    """A verdict, and the probability of the first draw that follows from it.
+    """A verdict, and the resulting probability of being drawn first.
 
-    `chance` in units of 10^-18, rounded down; None: it is no candidate.
+    `chance` is in units of 10^-18, rounded down, or None if the node is no candidate.
     """
 
     verdict: CandidateVerdict
@@ -45,12 +46,13 @@ class CandidateChance:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a policy says of a task; `judged` ascending by address, one for each member.
+    """The verdict of a policy on a task; `chances` has one entry per member, ascending by address.
 
-    `total` is the sum of weights as the first draw counts them. `lots` None: nothing was drawn,
-    and `drawn` is empty. `trio`: how a legacy system drew its three, by a card group first where
-    the task wants one card; None: not that way. `scarce`: what the start of the task would have
-    others download, the nodes drawn being busy then; None: the policy knows no such thing.
+    `total_weight` is the sum of weights as the first draw counts them. `tickets` is None, and
+    `drawn` is empty, if no node was drawn. `trio`: how a legacy system drew its three nodes, from a
+    card group first if the task needs a single card type; None otherwise. `predownloads`: the
+    downloads that the start of the task would cause, given that the drawn nodes are busy then; None
+    if the policy has no predownloads.
     """
 
     policy: str
@@ -65,7 +67,7 @@ class Selection:
 
     @property
     def has_equal_weights(self) -> bool:
-        """Tell whether no candidate has any weight, so that each counts 1.
+        """Return whether no candidate has any weight, so that each counts 1.
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
@@ -79,13 +81,14 @@ def select(
     task: Task,
     lots: DrawTickets | None = None,
 ) -> Selection:
-    """Judge every member for the task, and draw where there are lots to draw by.
+    """Judge every member for the task, and draw nodes if there are tickets.
 
-    `follower` is the policy's, and has seen what the survey was made of if the policy remembers.
-    Nodes that had another task of the same group, or are drawn for another task, are out.
+    `follower` belongs to the policy; if the policy has a memory, the follower must have received
+    the events of the snapshot. Nodes that had another task of the same group, or are drawn for
+    another task, are no candidates.
 
     Raises:
-        InputError: another number of draws than the system can make.
+        InputError: the system cannot draw this number of nodes.
     """
     policy_input = PolicyInput(
         snapshot.nodes, snapshot.rules, snapshot.time, snapshot.taken_from(task)
@@ -108,7 +111,7 @@ def select(
 
 
 def wanted_task(said: TaskCreated, rules: Rules) -> Task:
-    """Return the task that an event creates, as the fold makes it."""
+    """Return the task that an event creates, as the fold builds it."""
     fold = Fold(rules)
     fold.many([said])
     return fold.ledger.tasks[said.task]
@@ -132,7 +135,7 @@ def _draws(
 
 
 def _chance(verdict: CandidateVerdict, total: int, candidates: int) -> int | None:
-    """Where nobody has any weight, all count the same.
+    """Return the probability of being drawn first; if no candidate has any weight, all are equal.
 
     See docs/reference/scoring-rules.md#selection-weight.
     """

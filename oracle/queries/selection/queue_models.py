@@ -1,4 +1,4 @@
-"""The answer about the queue: what waits, who goes next, and what a freed node takes."""
+"""The answer about the queue: the waiting entries, the next ones, and the offer to a freed node."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from oracle.queries.selection.task_models import SnapshotTime, TaskRequirements
 
 
 class QueueGroupName(ApiModel):
-    """A group of the queue, by what its tasks ask for."""
+    """A group of the queue, by the requirements of its tasks."""
 
     vram: int = Field(description="In GB.")
     gpu: str | None = Field(description="The required card; null: any.")
@@ -17,14 +17,14 @@ class QueueGroupName(ApiModel):
 
 
 class QueuePosition(ApiModel):
-    """Where a task was created."""
+    """The position at which a task was created."""
 
     block: int
     log: int
 
 
 class QueueEntry(TaskRequirements):
-    """A task in line, or a legacy group of three under its first task."""
+    """A waiting task, or a legacy group of three, listed under its first task."""
 
     queue_group: QueueGroupName
     tasks: list[HashText] = Field(description="All that start together, the oldest first.")
@@ -45,7 +45,7 @@ class QueueDownload(ApiModel):
 
 
 class QueueCapacity(ApiModel):
-    """How many entries may wait, and what leaves when one more comes that is worth more."""
+    """The maximum number of waiting entries, and those that a better new entry would drop."""
 
     members: int
     max_tasks: int = Field(description="floor(alpha * members), at least 1.")
@@ -66,7 +66,7 @@ class QueueHead(ApiModel):
 
 
 class QueueOffer(ApiModel):
-    """What a node would take if its task, if it has one, ended now."""
+    """The entry that a node would take if its task, if it has one, ended now."""
 
     node: AddressText
     why_not: str | None = Field(description="Why it gets nothing at all.", examples=["paused"])
@@ -75,7 +75,7 @@ class QueueOffer(ApiModel):
 
 
 class QueueAnswer(ApiModel):
-    """What `queue` answers; `entries` in the order in which the daemon serves them."""
+    """The answer of `queue`; `entries` are in the order in which the daemon serves them."""
 
     as_of: SnapshotTime
     waiting: int = Field(description="How many entries there are.")

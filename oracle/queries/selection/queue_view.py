@@ -1,4 +1,4 @@
-"""The daemon's line: what waits in which order, what a node would take, what would be dropped."""
+"""The daemon's queue: its order, the offer to a node, and the entries to drop next."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,9 +49,9 @@ PLANNED = "planned"
 
 @dataclass(frozen=True, slots=True)
 class AskedDownload:
-    """A request that is not answered yet; `state` is `planned` or `open`.
+    """A download request that is not answered yet; `state` is `planned` or `open`.
 
-    `until`: when it is over if nobody answers, unix seconds; None while it is not on chain.
+    `until`: when the request expires, unix seconds; None while it is not on chain.
     """
 
     node: Address
@@ -77,16 +77,17 @@ def downloads_in(snapshot: NetworkSnapshot) -> list[AskedDownload]:
     ]
 
 
-# Why an entry is not taken by a node that has the card for it.
+# Reasons why a node with a suitable card does not take an entry.
 LESS_VALUABLE = "less_valuable"
 HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
 DRAWN_FOR_ANOTHER = "drawn_for_another"
 
 
 class QueueQuery(NamedTuple):
-    """What is asked about the queue.
+    """A request about the queue.
 
-    `alpha`: entries that may wait for each member, None: not asked. `node`: whose offer is asked.
+    `alpha`: the number of waiting entries allowed per member, or None to leave out the capacity.
+    `node`: the node whose offer is requested.
     """
 
     policy: SelectionPolicy
@@ -96,7 +97,7 @@ class QueueQuery(NamedTuple):
 
 
 def queue_answer(snapshot: NetworkSnapshot, query: QueueQuery) -> QueueAnswer:
-    """Answer from the line that the daemon draws from.
+    """Return the answer from the same queue that the daemon draws from.
 
     Raises:
         InputError: the network never mentioned the node.
@@ -148,9 +149,9 @@ def _group_name(entry: InLine, policy: SelectionPolicy) -> QueueGroupName:
 
 
 def _capacity(line: Sequence[InLine], snapshot: NetworkSnapshot, alpha: Fraction) -> QueueCapacity:
-    """Say what the dispatcher would drop in the next block, were one more in the queue.
+    """Return the entries that the dispatcher would drop in the next block for one more entry.
 
-    See docs/reference/scoring-rules.md#queue. An entry with a draw that stands does not count.
+    See docs/reference/scoring-rules.md#queue. An entry with an active draw does not count.
     """
     member = Membership.MEMBER
     members = sum(node.membership is member for node in snapshot.nodes.values())
@@ -172,21 +173,21 @@ def _capacity(line: Sequence[InLine], snapshot: NetworkSnapshot, alpha: Fraction
 
 
 class _Fit(NamedTuple):
-    """Whether a freed node can have an entry; `reason` None: it can, with two of `partners`."""
+    """Whether a freed node fits an entry; if `reason` is None it does, with two of `partners`."""
 
     reason: str | None
     partners: Sequence[Address] | None = None
     gpu: str | None = None
 
 
-# Tells whether the freed node is a candidate of the daemon's pool, the nodes taken being none.
+# Returns whether the freed node is a candidate in the daemon's pool, without the taken nodes.
 _FitCheck = Callable[[InLine, frozenset[Address]], _Fit]
 
 
 def _offer(
     line: Sequence[InLine], snapshot: NetworkSnapshot, policy: SelectionPolicy, address: Address
 ) -> QueueOffer:
-    """Return what a node would take if it were free now: the first entry it is a candidate of."""
+    """Return the first entry that a node would take if it were free, and each group's head."""
     known = snapshot.nodes.get(address)
     if known is None:
         raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
@@ -248,7 +249,7 @@ def _heads(fits: Iterable[tuple[InLine, _Fit]], policy: SelectionPolicy) -> list
 def _fit(
     entry: InLine, address: Address, drawn: Mapping[TaskKey, Address], check: _FitCheck
 ) -> _Fit:
-    """Say whether the entry is for the node, as the planner of the next block looks at it."""
+    """Return whether the entry fits the node, as the planner of the next block sees it."""
     holders = frozenset(drawn[task.key] for task in entry.tasks if task.key in drawn)
     if holders and address not in holders:
         return _Fit(DRAWN_FOR_ANOTHER)
@@ -259,7 +260,7 @@ def _fit(
 
 @dataclass(frozen=True, slots=True)
 class _CrynuxFit:
-    """The free nodes that the daemon arms tasks by, the freed one alone among them."""
+    """The daemon's index of free nodes, with the freed node as the only one."""
 
     node: Node
     network: PolicyInput
@@ -282,7 +283,7 @@ class _CrynuxFit:
 
 @dataclass(frozen=True, slots=True)
 class _PocketFit:
-    """Pocket's pool with the freed node alone."""
+    """Pocket's candidate pool, with the freed node as the only one."""
 
     follower: PocketFollower
     node: Node
@@ -298,11 +299,11 @@ class _PocketFit:
 
 @dataclass(frozen=True, slots=True)
 class _TrioFit:
-    """The candidates of a group of three among all nodes that are free, the freed one included."""
+    """The candidates of a group of three among all free nodes, including the freed one."""
 
     node: Node
     network: PolicyInput
-    # By what decides it: many groups that wait ask for the same.
+    # Cached by its inputs, because many waiting groups have the same requirements.
     known: dict[tuple[Requirement, bool, frozenset[Address]], Candidacy]
 
     def __call__(self, entry: InLine, taken: frozenset[Address]) -> _Fit:

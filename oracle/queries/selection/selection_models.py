@@ -1,4 +1,4 @@
-"""Who could get a task, and who is drawn: `select --json` and `/v1/select` print the same."""
+"""The candidates of a task and the drawn nodes; `select --json` and `/v1/select` print the same."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from oracle.systems.weighted_draw import Drawn
 
 
 class CandidateEntry(ApiModel):
-    """A member, and whether the task could go to it."""
+    """A member, and whether it is a candidate for the task."""
 
     node: AddressText
     candidate: bool
@@ -46,7 +46,7 @@ class DrawnCard(ApiModel):
 
 
 class ScarceModel(ApiModel):
-    """A model that few available nodes have, and who would be asked to download it."""
+    """A model that few available nodes have, and the nodes that would be asked to download it."""
 
     model: str
     holders: int
@@ -55,7 +55,7 @@ class ScarceModel(ApiModel):
 
 
 class SelectionFigures(ApiModel):
-    """Everybody judged for a task, and who is drawn."""
+    """The verdict on every member for a task, and the drawn nodes."""
 
     policy: str
     version: int
@@ -77,13 +77,13 @@ class SelectionFigures(ApiModel):
 
 
 class SelectionResult(SelectionFigures, SnapshotAnswer):
-    """What `select` answers."""
+    """The answer of `select`."""
 
 
 def node_selection(
     selection: Selection, rules_name: str, changed: Mapping[str, str]
 ) -> SelectionFigures:
-    """Return the answer about a selection; `changed`: numbers that are not as published."""
+    """Return the answer for a selection; `changed`: numbers that differ from the published ones."""
     places = {drawn.node: place for place, drawn in enumerate(selection.drawn, start=1)}
     min_weight = 1 if selection.has_equal_weights else 0
     return SelectionFigures(
@@ -117,7 +117,7 @@ def node_selection(
 
 
 def drawn_node(drawn: Drawn) -> DrawnNode:
-    """Return one draw: who, the hash, the number it makes, and what it is taken modulo of."""
+    """Return one draw: the node, the digest, the number x, and the modulus of x."""
     return DrawnNode(node=drawn.node, digest=drawn.digest, x=drawn.x, sum=drawn.total)
 
 

@@ -1,4 +1,4 @@
-"""What a task asks for, as `queue` and `select` answer it."""
+"""The requirements of a task, as `queue` and `select` print them."""
 
 from pydantic import Field
 
@@ -9,20 +9,20 @@ from oracle.queries.selection.network_snapshot import NetworkSnapshot
 
 
 class SnapshotTime(ApiModel):
-    """The block and the time that an answer speaks of."""
+    """The block and the time that an answer describes."""
 
     block: int | None = Field(description="null: no event is known yet.", examples=[293])
     time: int = Field(description="Unix seconds.", examples=[1_800_003_580])
 
 
 class SnapshotAnswer(ApiModel):
-    """What an answer of a command begins with."""
+    """Base class of a command's answer: the block of the snapshot."""
 
     as_of: SnapshotTime | None = Field(description="null: nothing is indexed yet.")
 
 
 class TaskRequirements(ApiModel):
-    """A task and what it asks for; null: its creator did not say."""
+    """A task and its requirements; null if its creator did not specify them."""
 
     task: HashText
     creator: AddressText | None
@@ -44,6 +44,6 @@ def snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
 
 
 def requirements_of(task: Task) -> TaskRequirements:
-    """Return a task with what it asks for."""
+    """Return a task with its requirements."""
     names = TaskRequirements.model_fields.keys() - {"task"}
     return TaskRequirements(task=task.key, **{name: getattr(task, name) for name in names})

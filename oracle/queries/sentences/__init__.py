@@ -1,1 +1,1 @@
-"""What is said to people of what the read API answers: sentences, numbers and times in words."""
+"""Sentences about the answers of the read API, with numbers and times in words."""

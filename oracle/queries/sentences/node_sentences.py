@@ -1,6 +1,6 @@
-"""What is to be said of a node, the answer first: state, cause, place, what would change it.
+"""Sentences about a node, the answer first: state, cause, place, and possible improvements.
 
-Pure: the same standing gives the same sentences, on the page and wherever else they are said
+Pure functions: the same summary gives the same sentences, on the page and elsewhere
 (docs/explanation/pages.md#sentences).
 """
 
@@ -24,12 +24,12 @@ from oracle.queries.text.human_numbers import (
     two_digits,
 )
 
-# Timeouts of this long ago are still a cause.
+# Timeouts up to this age still count as a cause.
 _RECENT_SECONDS = 7_200
 _EXCLUSION_SECONDS = 1_800
-# A cause that costs less is not worth a sentence.
+# A cause that costs less gets no sentence.
 _WORTH_SAYING = UNIT // 100
-# With the moment of its last turn, where that is known.
+# Sentence of each inactive state, with the time of the last membership change if it is known.
 _GONE = {
     "slashed": ("Slashed{}, and out of the network.", " on {}"),
     "quit": ("It left the network{}.", " on {}"),
@@ -40,10 +40,10 @@ _GONE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCauses:
-    """Why a node's score is as it is, as of block time `time` in seconds.
+    """The causes of a node's score, as of block time `time` in seconds.
 
-    `ranks` of the scores that count, oldest first, None: no right answer; under legacy rules they
-    are of rounds, and no cause. `timeouts` are block times, oldest first.
+    `ranks`: of the scores that count, oldest first; None for no right answer. Under legacy rules
+    ranks belong to rounds and are no cause. `timeouts` are block times, oldest first.
     """
 
     time: int
@@ -55,12 +55,12 @@ class NodeCauses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStanding(NodeCauses):
-    """What the sentences about a node are made of.
+    """The data from which the sentences about a node are made.
 
-    `points` is the mean of the scores that count, in units of 10^-18. `group_size`: of all groups
-    they come from, None where those differ. `kick_at`: unix seconds at which a kickout that is
-    proposed may be executed; None: there is none. `turned_at`: unix seconds at which its
-    membership became what it is; None: it never was a member.
+    `points` is the mean of the scores that count, in units of 10^-18. `group_size`: of all their
+    groups, None if the sizes differ. `kick_at`: unix seconds from which a proposed kickout may be
+    executed, or None. `changed_at`: unix seconds of the change to the current membership, or None
+    if the node never was a member.
     """
 
     points: int
@@ -73,7 +73,7 @@ class NodeStanding(NodeCauses):
 
 
 def headline(told: NodeStanding) -> str:
-    """Return the answer, in one sentence."""
+    """Return the answer in one sentence."""
     if told.figures.state in _GONE:
         words, when = _GONE[told.figures.state]
         turned_at = told.turned_at
@@ -96,7 +96,7 @@ def _of_member(told: NodeStanding) -> str:
 
 
 def details(told: NodeStanding) -> str:
-    """Return the other cause, and the place among the members."""
+    """Return the secondary cause, and the place among the members."""
     figures = told.figures
     needs_line = figures.state == "kicked_out" or figures.is_kickout_due
     parts = [_line(told)] if needs_line else []
@@ -116,7 +116,7 @@ def details(told: NodeStanding) -> str:
 
 
 def lifted(told: NodeStanding) -> str | None:
-    """Return what would lift the node, two parts at most; None: nothing is to be said."""
+    """Return at most two events that would improve the node's place or state, or None."""
     parts = []
     if told.figures.back_at is not None:
         parts.append(f"{_in(told.figures.back_at - told.time)} it can be given tasks again")
@@ -135,7 +135,7 @@ def lifted(told: NodeStanding) -> str | None:
 
 
 def short_reason(told: NodeCauses) -> str:
-    """Return the cause in the few words that a row of a list has room for."""
+    """Return the cause in a few words, for a row of a list."""
     if told.figures.back_at is not None:
         return f"back in {span(told.figures.back_at - told.time)}"
     if told.figures.factors is not None:
@@ -151,7 +151,7 @@ def short_reason(told: NodeCauses) -> str:
 
 
 def _of_factors(told: NodeStanding, found: Factors) -> str:
-    """Say R, P and B, and which of them costs most by its weight."""
+    """Return the values of R, P and B, and the one that costs most by its weight."""
     legacy = told.rules.legacy
     if legacy is None:
         raise ValueError("factors come from legacy rules")
@@ -198,7 +198,7 @@ def _is_about_timeouts(told: NodeCauses) -> bool:
 
 
 def of_timeouts(told: NodeStanding) -> str:
-    """Say how many timeouts there were of late, and since when."""
+    """Return the number of recent timeouts, and the time since the first of them."""
     return _recent(told, _RECENT_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Makes the standing of a node, from its answer as of the cursor or from an explanation of it."""
+"""Builds the summary of a node from its answer as of the cursor, or from an explanation."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,19 +16,19 @@ from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.explain import Explanation
 from oracle.queries.sentences.node_sentences import NodeCauses, NodeStanding
 
-# The newest changes: a sentence speaks of the last two hours.
+# The newest changes to read; sentences cover the last two hours only.
 _CHANGES = 100
 
 
 class NodeScores(NamedTuple):
-    """A node's standing, and the task scores that count, oldest first."""
+    """A node's summary, and the task scores that count, oldest first."""
 
     standing: NodeStanding
     scores: list[ScoreEntry]
 
 
 def standing_of(look: ApiSnapshot, node: Node, view: NodeView) -> NodeScores:
-    """Return what the sentences about a node are made of, as of the cursor."""
+    """Return the data for sentences about a node, as of the cursor."""
     scores = _scores(look, node)
     causes, turned = _causes(look, node, scores), look.uow.memberships.in_effect(node.address)
     standing = NodeStanding(
@@ -49,9 +49,9 @@ def standing_of(look: ApiSnapshot, node: Node, view: NodeView) -> NodeScores:
 
 
 def standing_as_of(explanation: Explanation, ranking: NodeRanking | None = None) -> NodeStanding:
-    """Return the same as of any block.
+    """Return the data for sentences about an explained node, as of the explained block.
 
-    `ranking` of the same block, None: the place among the others is not known.
+    `ranking`: of the same block, or None if the place among the nodes is not known.
     """
     node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
     scores, turned = explanation.scores, explanation.turned
@@ -72,7 +72,7 @@ def standing_as_of(explanation: Explanation, ranking: NodeRanking | None = None)
 
 
 def causes_of(look: ApiSnapshot, node: Node) -> NodeCauses:
-    """Return why a node's score is as it is, as of the cursor; much less work than a standing."""
+    """Return the causes of a node's score as of the cursor; cheaper than a full summary."""
     return _causes(look, node, _scores(look, node))
 
 

@@ -1,4 +1,4 @@
-"""What costs a node's score how much, the heaviest first: what `explain` says below its answer.
+"""The causes that cost a node QoS, by descending cost; printed by `explain` below its answer.
 
 See docs/how-to/explain-a-score.md#read-the-summary.
 """
@@ -13,14 +13,14 @@ from oracle.queries.text.human_numbers import in_words, rank_text, two_digits
 
 
 class ScoreCost(NamedTuple):
-    """What costs a part of QoS, in units of 10^-18; all of them and the QoS make one."""
+    """A lost part of QoS, in units of 10^-18, and its cause; the parts and the QoS sum to 1."""
 
     costs: int
     words: str
 
 
 def reasons(told: Explanation, standing: NodeStanding) -> list[ScoreCost]:
-    """Return what keeps QoS from one, the heaviest first; nothing for who is no member."""
+    """Return the causes that keep QoS below 1, by descending cost; empty for a non-member."""
     figures = told.figures
     if figures.qos is None:
         return []
@@ -33,7 +33,7 @@ def reasons(told: Explanation, standing: NodeStanding) -> list[ScoreCost]:
 
 
 def _of_scores(told: Explanation) -> list[ScoreCost]:
-    """Share out what the long-term score lacks among the places that lack it."""
+    """Return the missing part of the long-term score, split by the ranks that lost points."""
     lacks, entries = UNIT - told.figures.long_term, told.scores
     if not entries or sum(entry.score for entry in entries) != sum(told.pool):
         words = "no task was scored yet" if not told.pool else "scores from before a restart"
@@ -51,7 +51,7 @@ def _of_scores(told: Explanation) -> list[ScoreCost]:
 
 
 def _placed(told: Explanation, rank: int | None) -> str:
-    """Say a place and of how many, where all the groups were as large."""
+    """Return a rank as text, with the group size if all groups had the same size."""
     if rank is None:
         return "no result"
     sizes = {len(told.groups.get(entry.at, ())) for entry in told.scores}
@@ -60,7 +60,7 @@ def _placed(told: Explanation, rank: int | None) -> str:
 
 
 def _of_factors(told: Explanation) -> list[ScoreCost]:
-    """Return what R, P and B lack, by their weights."""
+    """Return the parts that R, P and B lack, by their weights."""
     legacy, found = told.rules.legacy, told.figures.factors
     if legacy is None or found is None:
         return []

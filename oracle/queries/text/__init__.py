@@ -1,1 +1,1 @@
-"""What is asked, in words and tables for people."""
+"""Answers as words and tables for people."""

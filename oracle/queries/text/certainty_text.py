@@ -1,4 +1,4 @@
-"""What `status` says of how sure the index is: what the chain's headers prove, and what waits."""
+"""The part of `status` on how far the history is proven, and what limits the proof."""
 
 from oracle.chain.source import ChainSource
 from oracle.domain.coverage import IngestScope, Level
@@ -13,13 +13,13 @@ Line = tuple[str, str]
 def certainty_of(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
-    """Return what of history is not proven, and what can be proven now, in a line each."""
+    """Return findings on unproven history, and lines on the proof that is possible now."""
     found, lines = _proof(store, source, scope)
     return found, [*_witnesses(source), *lines]
 
 
 def _witnesses(source: ChainSource) -> list[Line]:
-    """Return that no second provider could contradict: a whole chain may be made up."""
+    """Return a warning if no second provider exists, because a single one could forge the chain."""
     if len(set(source.providers().values())) > 1:
         return []
     count = len(source.providers())

@@ -1,6 +1,6 @@
-"""Shown names come back as they were shown: whole, or by how they begin.
+"""Resolves names from output back to objects: complete addresses and hashes, or their beginnings.
 
-An address or hash may be cut after any digit; what fits several is refused, never guessed
+An address or hash may be cut after any digit. An ambiguous prefix is refused, never guessed
 (docs/decisions/0207-one-face-of-the-command-line.md).
 """
 
@@ -19,19 +19,20 @@ CALLS_SHOWN = "`qos-oracle outbox list` shows them"
 
 T = TypeVar("T", bound=str)
 
-# Shown of those that fit; more would be no help.
+# Maximum number of matches that an error lists.
 _SHOWN = 5
-# Databases count rows in 64 bits: so many digits always fit.
+# This many digits always fit the 64-bit row ids of databases.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def node_named(uow: UnitOfWork, text: str) -> Address:
     """Return the node whose address is or begins with `text`.
 
-    A whole address comes back as it is: whether there is such a node, its reader says.
+    A complete address is returned as it is; the caller checks whether the node exists.
 
     Raises:
-        InputError: it is no part of an address, no node begins so, or several do.
+        InputError: `text` is no part of an address, no node's address begins with it, or several
+            do.
     """
     digits = _address_digits(text, "node")
     if len(digits) == ADDRESS_DIGITS:
@@ -40,7 +41,7 @@ def node_named(uow: UnitOfWork, text: str) -> Address:
 
 
 def task_named(uow: UnitOfWork, text: str) -> TaskKey:
-    """Return the task whose key is or begins with `text`. Raises as `node_named`."""
+    """Return the task whose key is or begins with `text`. Raises as `find_node`."""
     written = _digits(text, "task", HASH_DIGITS)
     if len(written) == HASH_DIGITS:
         return TaskKey(f"0x{written}")
@@ -48,12 +49,12 @@ def task_named(uow: UnitOfWork, text: str) -> TaskKey:
 
 
 def call_named(uow: UnitOfWork, text: str) -> Intent:
-    """Return the call of the outbox that has this number, or one of whose transactions begins so.
+    """Return the outbox call with this number, or with a transaction whose hash begins with `text`.
 
-    Of the calls that were put on one nonce it is the one that the transaction was signed for.
+    If several calls share a nonce, the result is the call that the transaction was signed for.
 
     Raises:
-        InputError: there is none, or several transactions begin so.
+        InputError: there is no such call, or several transactions begin with `text`.
     """
     if not text.lower().startswith("0x"):
         found = uow.outbox.intents.named(int(text)) if _NUMBER.fullmatch(text) else None
@@ -66,9 +67,9 @@ def call_named(uow: UnitOfWork, text: str) -> Intent:
 
 
 def address_among(known: Sequence[Address], what: str, text: str) -> Address:
-    """Return the one of a few that is or begins with `text`, which is called a `what`.
+    """Return the candidate that is or begins with `text`; errors call it a `kind`.
 
-    Raises as `node_named`.
+    Raises as `find_node`.
     """
     digits = _address_digits(text, what)
     if len(digits) == ADDRESS_DIGITS:
@@ -77,7 +78,7 @@ def address_among(known: Sequence[Address], what: str, text: str) -> Address:
 
 
 def _address_digits(text: str, what: str) -> str:
-    """Return the digits in lower case. Raises InputError: malformed, or a wrong checksum."""
+    """Return the digits in lower case; raise InputError if malformed or the checksum is wrong."""
     digits = _digits(text, what, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:
@@ -88,7 +89,7 @@ def _address_digits(text: str, what: str) -> str:
 
 
 def _digits(text: str, what: str, most: int) -> str:
-    """Return its hex digits in lower case; a shortened name may end in `…` or `...`."""
+    """Return the hex digits in lower case; a shortened name may end in `…` or `...`."""
     found = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if found is None or len(found[1]) > most:
         raise InputError(

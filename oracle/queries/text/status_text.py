@@ -1,4 +1,4 @@
-"""`status` for people: how far index, reports and senders are, and what is under way."""
+"""`status` as text: the progress of index, reports and senders, and pending actions."""
 
 from collections.abc import Iterator
 
@@ -13,9 +13,9 @@ Lines = Iterator[tuple[str, str]]
 
 
 def situation(status: OperatorStatus, heartbeat_seconds: int | None, now: int) -> Lines:
-    """Yield how far index, reports, senders and kickouts are, in a line each.
+    """Yield the progress of index, reports, senders and kickouts, one line each.
 
-    `heartbeat_seconds` None: there is no oracle contract. `now`: unix seconds of this machine.
+    `heartbeat_seconds` is None without an oracle contract. `now`: unix seconds of this machine.
     """
     yield "index", _index_text(status, now)
     if heartbeat_seconds is not None:
@@ -33,7 +33,7 @@ def situation(status: OperatorStatus, heartbeat_seconds: int | None, now: int) -
 
 
 def reading_lines(status: OperatorStatus) -> Lines:
-    """Yield which endpoints are read, and how well what they gave was proven."""
+    """Yield the endpoints that are read, and the verification levels of their blocks."""
     for endpoint in status.endpoints:
         yield "endpoint", _endpoint_text(endpoint)
     levels = [f"{count} {level}" for level, count in status.levels.items()]
@@ -46,7 +46,7 @@ def reading_lines(status: OperatorStatus) -> Lines:
 
 
 def index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield what the index holds; `has_dispatch`: whether tasks are given out."""
+    """Yield the content of the index; `has_dispatch`: whether tasks are dispatched."""
     if status.chain_id is None:
         yield "chain", "not known yet; `qos-oracle run --once` indexes it"
         return
@@ -67,7 +67,7 @@ def index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
 
 
 def catching_up_text(progress: CatchingUp, now: int) -> str:
-    """Say what is left and until when, by this machine's clock in unix seconds."""
+    """Return the number of blocks left and the estimated end, by this machine's clock."""
     left = f"{blocks(progress.blocks_left)} left"
     if progress.until is None:
         return f"{left}, none folded within {progress.watched_seconds:.0f} s"
@@ -77,7 +77,7 @@ def catching_up_text(progress: CatchingUp, now: int) -> str:
 
 
 def shown_time(seconds: int) -> str:
-    """Write a block's time for people, in UTC."""
+    """Return a block's time as text, in UTC."""
     return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -92,7 +92,7 @@ def _index_text(status: OperatorStatus, now: int) -> str:
 
 
 def _last_report_text(status: OperatorStatus, heartbeat_seconds: int, now: int) -> str:
-    """Say it as the contract has it; where that is unknown, as it was folded."""
+    """Return the last report as the contract has it, or as folded if the contract is not known."""
     contract, newest = status.contract, status.head_time
     number, seconds, since = status.round, status.round_age_seconds, "as folded"
     if newest is None:
@@ -146,7 +146,7 @@ def _kickouts_text(status: OperatorStatus) -> str:
 
 def _endpoint_text(endpoint: EndpointView) -> str:
     head = "" if endpoint.head is None else f", at block {endpoint.head}"
-    # An endpoint with nothing to do is hardly asked: whether it lags is not known.
+    # An idle endpoint is rarely queried, so whether it lags now is not known.
     lag = (
         f" when it was asked last, {endpoint.lag_blocks} below the newest"
         if endpoint.lag_blocks
@@ -156,7 +156,7 @@ def _endpoint_text(endpoint: EndpointView) -> str:
 
 
 def _task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield what waits to be given out, and by which account."""
+    """Yield the tasks that wait for dispatch, and the account of the dispatcher."""
     yield "tasks", f"{status.tasks_waiting} waiting"
     if has_dispatch or status.draws_standing:
         oldest = status.oldest_draw_block

@@ -1,4 +1,4 @@
-"""Jinja2 templates that write HTML: everything put into one is escaped."""
+"""Jinja2 templates for HTML, with every inserted value escaped."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
 def template_environment(*folders: Path) -> Environment:
-    """Return the templates of `folders`; rendering one with a missing value raises an error."""
+    """Return the template environment of `folders`; a missing value is a rendering error."""
     return Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,

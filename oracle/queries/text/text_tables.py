@@ -1,4 +1,4 @@
-"""How tables, times and foreign text are put on a terminal: 100 columns, and no text that acts."""
+"""Prints tables, times and third-party text on a terminal, without control characters."""
 
 import shutil
 import sys
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 WIDTH = 100
-# For rows that are read one by one, or cut out by other programs: they do not fold.
+# For rows that are read singly or parsed by other programs, and so must not wrap.
 WIDE = 160
 _LONGEST = 40
-# `0x` and twelve digits: among a million tasks two seldom begin alike; if so, it is said.
+# `0x` and twelve digits: rarely ambiguous among a million tasks, and ambiguity is an error.
 _CUT = 14
-# Columns whose cells are looked up elsewhere: never folded.
+# Columns whose cells are copied elsewhere, and so are never wrapped.
 _NAMES = ("node", "task", "address")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Annotates a field of a model that tables for people show, under this title."""
+    """Marks a model field that text tables show, with the title of its column."""
 
     title: str
 
 
 def foreign(text: str, longest: int = _LONGEST) -> str:
-    """Return what somebody else wrote, for people: cut, and escaped where it cannot be printed.
+    """Return third-party text, cut to `max_length`, with unprintable characters escaped.
 
-    Control characters, ends of lines and marks that turn the direction of writing are shown as
-    Python writes them, so that a name can neither move the cursor nor hide what follows.
+    Control characters, line ends and direction marks are shown as Python escapes them, so that a
+    name can neither move the cursor nor hide the text after it.
     """
     shown = escaped(text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def in_utc(seconds: int, form: str) -> str:
-    """Return a block time for people; beyond the calendar (some chains count ms) the number."""
+    """Return a block time as text, or the raw number if it is beyond the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
@@ -57,8 +57,8 @@ def table_of(
 ) -> tuple[list[str], Iterator[list[str]]]:
     """Return the titles and the cells of rows: the fields of the model that have a `Column`.
 
-    `texts` maps the name of a field to how a whole row is written there; other values are written
-    as they are, None as a dash.
+    `format_by_field` maps the name of a field to the function that formats it from the complete
+    row; other values are converted by `str`, None to a dash.
     """
     columns = {
         name: mark.title
@@ -84,7 +84,7 @@ def print_table(
     *,
     err: bool = False,
 ) -> None:
-    """Print rows under their names, as `table_lines` has them; `err`: on stderr."""
+    """Print rows under their column names, as `format_table` lays them out."""
     for line in table_lines(columns, rows, left, width):
         typer.echo(line, err=err)
 
@@ -95,11 +95,11 @@ def table_lines(
     left: Collection[str] = (),
     width: int = WIDTH,
 ) -> list[str]:
-    """Return the one look of all tables; numbers stand right, the columns of text named `left`.
+    """Return a table as lines; numbers are aligned right, and the text columns `left_columns` left.
 
-    Nothing is cut: addresses and keys stay whole, everything else folds after `width` columns.
+    No cell is cut: addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
-    # Here, for who prints JSON draws no table.
+    # Imported here, because a command that prints JSON needs no table.
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -109,7 +109,7 @@ def table_lines(
         justify: Literal["left", "right"] = "left" if name in left or name in _NAMES else "right"
         table.add_column(name, justify=justify, no_wrap=name in _NAMES, overflow="fold")
     for row in rows:
-        # Not markup: a name may look like it.
+        # Cells are plain text, because a name may look like markup.
         table.add_row(*(Text(cell) for cell in row))
     console = Console(width=width)
     with console.capture() as capture:
@@ -118,9 +118,9 @@ def table_lines(
 
 
 def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
-    """Print named facts below each other, folded under themselves where a terminal reads them.
+    """Print labelled facts one below the other, wrapped if the output is a terminal.
 
-    Into a pipe each is one line, whatever its length: programs cut lines out.
+    In a pipe each fact is one line of any length, so that programs can cut lines out.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for name, value in rows:
@@ -128,7 +128,7 @@ def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
 
 
 def fact_lines(name: str, value: str, name_width: int, width: int | None) -> list[str]:
-    """Return one fact in lines of at most `width`, None: in one; no address is ever broken."""
+    """Return one fact in lines of at most `width`, None: in one line; addresses stay whole."""
     line = f"{name:<{name_width}}{value}"
     if width is None or len(line) <= width:
         return [line]
@@ -142,5 +142,5 @@ def fact_lines(name: str, value: str, name_width: int, width: int | None) -> lis
 
 
 def cut_hash(name: str) -> str:
-    """Return how a task's key or a hash begins, for tables: every command takes it back so."""
+    """Return the beginning of a task's key or a hash, for tables; every command accepts it."""
     return f"{name[:_CUT]}…"

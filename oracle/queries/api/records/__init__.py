@@ -1,1 +1,1 @@
-"""What happened, one by one: tasks, groups, rounds, kickouts, draws, and all of it as events."""
+"""Individual records: tasks, groups, rounds, kickouts and draws, and all of them as events."""

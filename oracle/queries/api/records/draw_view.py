@@ -1,4 +1,4 @@
-"""Draws: which node was drawn for which task, and by which block's hash."""
+"""Draws: the node that was drawn for each task, and the block whose hash was the seed."""
 
 from oracle.domain.ids import TaskKey
 from oracle.queries.answers import Answer
@@ -22,13 +22,13 @@ class TaskDraws(Answer):
 
 
 def draws(look: ApiSnapshot, limit: int) -> DrawPage:
-    """Return all that stand, and up to `limit` of the others."""
+    """Return all active draws, and up to `limit` of the others."""
     history = draw_history(look.uow, limit)
     return DrawPage(as_of=look.as_of, active=history.active, over=history.over)
 
 
 def draws_of(look: ApiSnapshot, task: TaskKey) -> TaskDraws:
-    """Return the draws of a task. Raises NotKnownError: nobody was drawn for it."""
+    """Return the draws of a task; raise NotKnownError if no node was drawn for it."""
     found = look.uow.draws.of_task(task)
     if not found:
         raise NotKnownError(f"nobody was drawn for task {task}")

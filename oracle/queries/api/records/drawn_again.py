@@ -1,8 +1,8 @@
-"""A draw made again from the stored logs: who could have had the task, and with what weight.
+"""A draw recomputed from the stored logs: the candidates of the task, and their weights.
 
-Everything that the arithmetic of the draw takes stands in the answer, so that whoever asks can
-do it for himself (docs/reference/scoring-rules.md#the-draw). History is folded up to the seed
-block, which takes seconds: whoever answers lets one at a time do so.
+The answer has every input of the draw's arithmetic, so that anybody can verify it
+(docs/reference/scoring-rules.md#the-draw). The history is folded up to the seed block, which takes
+seconds, so callers run one such request at a time.
 """
 
 from collections.abc import Sequence
@@ -28,18 +28,18 @@ from oracle.systems.weighted_draw import seed_for
 
 
 class WeightedCandidate(ApiModel):
-    """Who could have been drawn, and with what weight; all weights 0: each counts as 1."""
+    """A candidate of a draw and its weight; if all weights are 0, each counts as 1."""
 
     node: AddressText
     weight: IntegerText
 
 
 class DrawnAgain(Answer):
-    """What the draw of a task was made of, and what comes of it.
+    """The inputs of the draw of a task, and its result.
 
-    seed = sha256(seed_hash || seed_name), digest = sha256(seed || counter as 32 bytes),
-    x = digest modulo the sum of the weights: drawn is the first candidate, ascending by address,
-    up to whom the weights sum up to more than x.
+    seed = sha256(seed_hash || seed_name), digest = sha256(seed || counter as 32 bytes), x = digest
+    modulo the sum of the weights. Drawn is the first candidate, in ascending order of addresses, at
+    which the running sum of the weights exceeds x.
     """
 
     task: HashText
@@ -59,7 +59,7 @@ class DrawnAgain(Answer):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A recorded draw, and what it is made again from: `before` is the plan before its block."""
+    """A recorded draw and the inputs to recompute it, with the plan before its block."""
 
     recorded: StoredDraw
     block: BlockRef
@@ -69,10 +69,10 @@ class _Question:
 
 
 def drawn_again(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
-    """Make a task's draw again; `seed_block` None: its newest one.
+    """Recompute a task's draw; `seed_block` None: its newest draw.
 
     Raises:
-        NotKnownError: there is no such draw, or it cannot be made again here.
+        NotKnownError: there is no such draw, or it cannot be recomputed here.
     """
     settings = source.dispatch
     if settings is None:
@@ -135,7 +135,7 @@ def _asked(
 
 
 def _turn(settings: DispatchSettings, asked: _Question) -> Sequence[Drawing]:
-    """Return what the seed block drew, the state being what the events up to it say."""
+    """Return the drawings of the seed block, computed from the state after the earlier events."""
     view, drawer = WorkingSetView(settings), BlockDrawer(settings, explains=True)
     for number, said in groupby(asked.events, key=lambda event: event.at.block):
         view.fold(number, list(said))

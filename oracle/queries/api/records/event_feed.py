@@ -1,8 +1,8 @@
-"""What subscribers are told, in one order that can be taken up again: read, never stored apart.
+"""The event feed of subscribers, in one resumable order: derived from records, never stored itself.
 
-An event's id names how many reorganisations there were, and beginnings and ends of halts, the
-block time, and how many events of that time were told. A reorganisation is an event, after which
-those of the blocks that took the place of others follow (docs/reference/read-api.md#event-stream).
+An event's id has the number of reorgs, the number of beginnings and ends of halts, the block time,
+and the number of delivered events of that time. A reorg is an event; the events of the replacing
+blocks follow it (docs/explanation/read-api.md#events).
 """
 
 import re
@@ -35,7 +35,7 @@ EVENT_KINDS = (
     "kickout_due", "kickout_proposed", "kickout_executed",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
-# What a turn is called, and said to be; that something was asked for is no news yet.
+# Event name and text of each membership transition; a mere request is no event.
 _TURNS = {
     MembershipTransition.JOINED: ("joined", "joined"),
     MembershipTransition.PAUSED: ("paused", "paused"),
@@ -45,14 +45,14 @@ _TURNS = {
     MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
-# Changes read at once; more of one second than these would never be passed.
+# Changes per read; a second with more changes than this could never be passed.
 _MOST_CHANGES = 5_000
 _MOST_ROUNDS = 500
 _MOST_HALTS = 1_000
 
 
 class FeedEvent(ApiModel):
-    """One thing that happened; `kind` is the event's name in the stream."""
+    """One event; `kind` is its name in the stream."""
 
     kind: str = Field(
         examples=["timed_out"],
@@ -70,7 +70,7 @@ class FeedEvent(ApiModel):
 
 
 class EventCursor(NamedTuple):
-    """How far a subscriber has come; `halts` counts their beginnings and their ends."""
+    """The position of a subscriber; `halts` counts beginnings and ends of halts."""
 
     reorgs: int
     halts: int
@@ -79,37 +79,37 @@ class EventCursor(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        """Write it as an event's id."""
+        """Return the cursor as an event's id."""
         return "-".join(map(str, self))
 
     @classmethod
     def parsed(cls, text: str) -> "EventCursor":
-        """Read an event's id. Raises QuestionError: it is none."""
+        """Parse an event's id; raise QuestionError if it is malformed."""
         if re.fullmatch(ID_PATTERN, text) is None:
             raise QuestionError("Last-Event-ID: is none that this API gave out")
         return cls(*map(int, text.split("-")))
 
 
 class NumberedEvent(NamedTuple):
-    """An event, and how far who has heard it has come."""
+    """An event, and the position of a subscriber that has received it."""
 
     after: EventCursor
     event: FeedEvent
 
 
 def newest_place(look: ApiSnapshot) -> EventCursor:
-    """Return where somebody stands who has heard everything up to the cursor."""
+    """Return the position of a subscriber that has received every event up to the cursor."""
     time = look.cursor.time
     told = sum(event.time == time for _, event in _events_from(look, time))
     return EventCursor(look.uow.reorgs.count(), len(_halts(look)), time, told)
 
 
 def events_after(look: ApiSnapshot, place: EventCursor, most: int) -> list[NumberedEvent]:
-    """Return the next events behind a place, at most so many; none: it is the newest."""
+    """Return the next events after a position, at most `limit`; empty at the newest position."""
     found: list[NumberedEvent] = []
     halts = _halts(look)
     if look.uow.reorgs.count() < place.reorgs or len(halts) < place.halts:
-        # Told by another database: what came since cannot be known.
+        # Another database issued this cursor, so the events since then cannot be determined.
         place = newest_place(look)
     for event in halts[place.halts :]:
         place = place._replace(halts=place.halts + 1)
@@ -129,7 +129,7 @@ def events_after(look: ApiSnapshot, place: EventCursor, most: int) -> list[Numbe
 
 
 def _reorged(look: ApiSnapshot, place: EventCursor) -> NumberedEvent | None:
-    """Return what takes back the blocks that are gone since; the reorgs of a while are one."""
+    """Return one event for all reorgs since the cursor, or None if there were none."""
     count = look.uow.reorgs.count()
     since = look.uow.reorgs.newest(count - place.reorgs)
     if not since:
@@ -148,9 +148,10 @@ def _reorged(look: ApiSnapshot, place: EventCursor) -> NumberedEvent | None:
 
 
 def _halts(look: ApiSnapshot) -> list[FeedEvent]:
-    """Return the beginning and the end of every halt there was, the oldest first.
+    """Return the beginning and the end of every halt, the oldest first.
 
-    There is one at a time, as there is one name. Who cleared it, and why, is the operator's.
+    Only one halt is open at a time, because all have one name. The operator who cleared it, and the
+    reason, are not public.
     """
     found = []
     for halt in reversed(look.uow.halts.history(_MOST_HALTS)):
@@ -166,9 +167,9 @@ def _halts(look: ApiSnapshot) -> list[FeedEvent]:
 
 
 def _events_from(look: ApiSnapshot, time: int) -> list[tuple[Position, FeedEvent]]:
-    """Return what happened at this time or later, in order."""
+    """Return the events at this time or later, in order."""
     rules = look.source.archive.rules
-    # The longest that an exclusion can last: what heals now may have been lowered then.
+    # The longest possible exclusion: H that recovers now may have been lowered that long ago.
     longest = excluded_until(0, 0, rules) or 0
     activity = look.uow.activity
     first = activity.first_block_at(time - longest, look.cursor.number)
@@ -189,7 +190,7 @@ def _events_from(look: ApiSnapshot, time: int) -> list[tuple[Position, FeedEvent
 
 
 def _whole_until(read: Sequence[MembershipChange | ReliabilityChange], now: int) -> int:
-    """Return the last time of which everything was read."""
+    """Return the last time up to which all changes were read."""
     return read[-1].time - 1 if len(read) == _MOST_CHANGES else now
 
 
@@ -213,7 +214,7 @@ def _of_changes(
             text = f"{CAUSES[change.cause].words}: {words}"
             yield change.at, _event(change.cause.value, change, text, until)
         elif change.cause is ReliabilityCause.JOINED:
-            continue  # Its turn of membership says so.
+            continue  # The membership event covers it.
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
             yield change.at, _event("recovered", change, f"recovered by a success: {words}")
 
@@ -232,7 +233,7 @@ def _event(kind: str, change: ReliabilityChange, text: str, until: int | None = 
 def _healed(
     changes: list[ReliabilityChange], rules: Rules
 ) -> Iterator[tuple[Position, FeedEvent]]:
-    """Yield who may be given tasks again by healing alone, which no log says."""
+    """Yield the ends of exclusions by recovery of H alone, which no log records."""
     newest: dict[Address, ReliabilityChange] = {}
     for change in reversed(changes):
         later = newest.get(change.node)
@@ -242,7 +243,7 @@ def _healed(
             continue
         text = "recovered: it can be given tasks again"
         yield (
-            # What has no place on the chain comes first of its second.
+            # An event without a log comes first in its second.
             BEFORE_EVERYTHING,
             FeedEvent(kind="recovered", time=until, block=None, node=change.node, text=text),
         )

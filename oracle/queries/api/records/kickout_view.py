@@ -1,4 +1,4 @@
-"""Kickouts: when they were due, what was proposed, what came of it, and the evidence."""
+"""Kickouts: when they were due, the proposals, their outcomes, and the evidence."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ class KickoutPage(Answer):
 
 
 def kickouts(look: ApiSnapshot) -> KickoutPage:
-    """Return what is due and what was proposed."""
+    """Return the kickouts that are due, and those that were proposed."""
     due = look.uow.kickouts.open()
     kicks = look.uow.rounds.newest_kicks()
     gone = [kick.expulsion.at for kick in kicks if kick.expulsion is not None]
@@ -52,9 +52,9 @@ def kickouts(look: ApiSnapshot) -> KickoutPage:
 def evidence_file(
     look: ApiSnapshot, name: str, read: Callable[[Hash], str | None]
 ) -> tuple[Hash, str]:
-    """Return the evidence of a kickout: by the node it is of, or by its own hash.
+    """Return the hash and content of a kickout's evidence, by its node or by the hash.
 
-    Only what was laid down for everybody is given; `read` looks there.
+    Only published files are returned; `read_file` reads them.
 
     Raises:
         NotKnownError: no kickout was proposed, or the file is not on this host.

@@ -1,4 +1,4 @@
-"""What became of a node's membership, and what the oracle contract was told of it over time."""
+"""The history of a node's membership, and of its score in the oracle contract."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -25,7 +25,7 @@ PastKind = Literal[
 
 
 class PastEvent(ApiModel):
-    """One turn of a node's membership."""
+    """One event of a node's membership."""
 
     what: PastKind
     time: int | None = Field(description="Unix seconds; null: no log of its block is kept.")
@@ -35,7 +35,7 @@ class PastEvent(ApiModel):
 
 
 class ReportedChange(ApiModel):
-    """A round that changed what the contract says of the node."""
+    """A round that changed the node's score in the contract."""
 
     round: int
     time: int
@@ -63,7 +63,7 @@ class _PastEvent(NamedTuple):
 
 
 def node_past(look: ApiSnapshot, address: Address) -> NodePast:
-    """Return what is stored of a node that is known."""
+    """Return the stored past of a node that exists."""
     turns = sorted(_turns(look, address), reverse=True)[:_MOST_EVENTS]
     places = look.places(turn.at for turn in turns)
     return NodePast(
@@ -89,7 +89,7 @@ def _turns(look: ApiSnapshot, address: Address) -> Iterator[_PastEvent]:
     gone = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     executed = {(at.block, at.tx) for at in gone}
     for change in look.uow.memberships.of_node(address, _MOST_EVENTS):
-        # What the network says of a kickout that ours executed is the same one.
+        # The network's own event of a kickout that the oracle executed is the same kickout.
         if change.turn is MembershipTransition.KICKED_OUT and change.at[:2] in executed:
             continue
         yield _PastEvent(change.at, change.turn.value, time=change.time)
@@ -113,7 +113,7 @@ def _reported(look: ApiSnapshot, address: Address) -> Iterator[ReportedChange]:
     found = [(one, lane_in(dict(one.words)[number], index)) for one in newest if one.words]
     lanes = [lane for _, lane in found]
     if newest and newest[-1].round == 1:
-        # All there ever were: before them nothing was written.
+        # These are all rounds: before the first one nothing was written.
         lanes.append(NEVER_REPORTED)
     for (one, _), (after, before) in zip(found, pairwise(lanes), strict=False):
         if before != after:
@@ -123,7 +123,7 @@ def _reported(look: ApiSnapshot, address: Address) -> Iterator[ReportedChange]:
 
 
 def said(lane: int) -> str:
-    """Return what a lane says, for people."""
+    """Return the score of a lane as text."""
     if lane == NEVER_REPORTED:
         return "never reported"
     qos = qos_in(lane)

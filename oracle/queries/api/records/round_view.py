@@ -1,4 +1,4 @@
-"""Rounds that the oracle contract accepted: what each said, and by which transaction."""
+"""Rounds that the oracle contract accepted: their content, and the transaction of each."""
 
 from pydantic import Field
 
@@ -34,7 +34,7 @@ class RoundAnswer(Answer):
 
 
 def rounds(look: ApiSnapshot, before: int | None, limit: int) -> RoundPage:
-    """Return up to `limit` rounds below the number `before`; None: the newest."""
+    """Return up to `limit` rounds below the number `before_round`; None: the newest ones."""
     found = look.uow.rounds.accepted_below(before, limit + 1)
     shown = found[:limit]
     places = look.places(one.at for one in shown)
@@ -46,7 +46,7 @@ def rounds(look: ApiSnapshot, before: int | None, limit: int) -> RoundPage:
 
 
 def round_view(look: ApiSnapshot, number: int) -> RoundAnswer:
-    """Return one round with its words. Raises NotKnownError: it was not accepted."""
+    """Return one round with its words; raise NotKnownError if it was not accepted."""
     accepted = look.uow.rounds.accepted_round(number)
     if accepted is None:
         raise NotKnownError(f"round {number} has not been accepted in what is indexed")

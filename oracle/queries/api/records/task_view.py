@@ -1,4 +1,4 @@
-"""The life of a task, and how a group of tasks was ranked and scored."""
+"""The life of a task, and the ranking and scores of a group of tasks."""
 
 from pydantic import Field
 
@@ -26,7 +26,7 @@ class TaskMoment(ApiModel):
 
 
 class GroupEntry(ApiModel):
-    """One task of a group that was compared."""
+    """One task of a compared group."""
 
     task: HashText
     node: AddressText | None
@@ -36,7 +36,7 @@ class GroupEntry(ApiModel):
 
 
 class GroupAnswer(Answer):
-    """A group as it closed; the newest time, where a chain names it twice."""
+    """A group as it closed; the newest one if the chain used the key twice."""
 
     group: HashText
     closed: bool
@@ -48,7 +48,7 @@ class GroupAnswer(Answer):
 
 
 class TaskAnswer(TaskRequirements, Answer):
-    """A task: what it asks for, who had it, how it ended, and its score."""
+    """A task: its requirements, its node, its ending and its score."""
 
     node: AddressText | None
     queued: bool
@@ -61,7 +61,7 @@ class TaskAnswer(TaskRequirements, Answer):
 
 
 def task_view(look: ApiSnapshot, key: TaskKey) -> TaskAnswer:
-    """Return a task. Raises NotKnownError: it was never seen."""
+    """Return a task; raise NotKnownError if it was never seen."""
     task = look.uow.tasks.named([key]).get(key)
     if task is None:
         raise NotKnownError(f"no task {key} was seen in what is indexed")
@@ -81,7 +81,7 @@ def task_view(look: ApiSnapshot, key: TaskKey) -> TaskAnswer:
 
 
 def group_view(look: ApiSnapshot, group: GroupKey) -> GroupAnswer:
-    """Return a group, closed or not. Raises NotKnownError: no task names it."""
+    """Return a group, closed or open; raise NotKnownError if no task names it."""
     results = look.uow.results.of_group(group)
     if results:
         newest = results[-1]
