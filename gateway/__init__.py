@@ -1,1 +1,1 @@
-"""The selection service of a gateway: outcomes of relays in, a node for each relay out."""
+"""The selection service of a gateway: takes relay outcomes, and selects a node for each relay."""

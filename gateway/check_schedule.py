@@ -1,4 +1,4 @@
-"""Checks the nodes of each chain at its times, on threads of their own, and looks at stakes.
+"""Checks the nodes of each chain periodically, on separate threads, and reads stakes.
 
 See docs/explanation/gateway.md#checks.
 """
@@ -17,12 +17,12 @@ from oracle.errors import OracleError
 from oracle.store.database import Store
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# So that outcomes that blame nodes' settings do not have them asked without a pause.
+# Outcomes that blame a node's settings request a round; this is the minimum time between rounds.
 _LEAST_SECONDS = 5.0
 
 
 class ChainCheck:
-    """Rounds of checks of one chain, one at a time; `run_soon` brings the next one forward."""
+    """Rounds of checks of one chain, one at a time; `request_round` brings the next one forward."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ChainCheck:
         service: SelectionService,
         least_seconds: float = _LEAST_SECONDS,
     ) -> None:
-        """`least_seconds`: between two rounds, whoever asks for the next one."""
+        """Set up the checks; `min_seconds` is the minimum time between two rounds."""
         self._chain = chain
         self._least_seconds = least_seconds
         self._told = told
@@ -42,25 +42,25 @@ class ChainCheck:
         self._thread = threading.Thread(target=self._run, name=f"checks {chain}", daemon=True)
 
     def start(self) -> None:
-        """Check now, and then again and again."""
+        """Start a round now, and then periodically."""
         self._thread.start()
 
     def run_soon(self) -> None:
-        """Let the next round begin now, or a little after the last one."""
+        """Start the next round now, or shortly after the last one."""
         self._soon.set()
 
     def end(self) -> None:
-        """Begin no round any more."""
+        """Start no further round."""
         self._over.set()
         self._soon.set()
         self._probe.close()
 
     def check(self) -> None:
-        """Ask all nodes once."""
+        """Check all nodes once."""
         try:
             answers = self._probe.ask()
         except RuntimeError:
-            # The pool is closed under a round that has just begun.
+            # The pool was closed during a round that had just started.
             if self._over.is_set():
                 return
             raise
@@ -79,7 +79,7 @@ class ChainCheck:
 
 
 class StakeWatch:
-    """Looks into a daemon's database for who is staked; what it cannot read stays as it was."""
+    """Reads the staked nodes from a daemon's database; on errors the previous set is kept."""
 
     def __init__(self, store: Store, every_seconds: float, service: SelectionService) -> None:
         self._store = store
@@ -89,16 +89,16 @@ class StakeWatch:
         self._failures = 0
 
     def start(self) -> None:
-        """Look before this returns, and then again and again."""
+        """Read the stakes before returning, and then periodically."""
         self._try()
         threading.Thread(target=self._run, name="stakes", daemon=True).start()
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop reading stakes."""
         self._ended.set()
 
     def look(self) -> None:
-        """Look once.
+        """Read the stakes once.
 
         Raises:
             OracleError: the database cannot be read.
@@ -125,24 +125,24 @@ class StakeWatch:
 
 
 class CheckSchedule:
-    """All checks of a gateway."""
+    """All periodic checks of a gateway."""
 
     def __init__(self, chains: Iterable[ChainCheck], stakes: StakeWatch | None) -> None:
         self._chains = list(chains)
         self._stakes = stakes
 
     def start(self) -> None:
-        """Begin all."""
+        """Start all checks."""
         for each in self._all():
             each()
 
     def run_soon(self) -> None:
-        """Let the next round of each chain begin now."""
+        """Start the next round of each chain now."""
         for chain in self._chains:
             chain.run_soon()
 
     def end(self) -> None:
-        """End all; what is under way ends by itself."""
+        """Stop all checks; a running round ends by itself."""
         for chain in self._chains:
             chain.end()
         if self._stakes is not None:

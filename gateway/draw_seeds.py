@@ -1,8 +1,8 @@
-"""The seeds of draws: committed to before they are used, shown when they are used no more.
+"""The seeds of draws: committed to before use, and revealed after use.
 
-An epoch has one seed; the hash of it is public from the epoch before. A draw's own value is the
-hash of that seed, the session and a counter, so that showing it gives away no other draw
-(docs/explanation/gateway.md#verifiable-draws). Where the randomness comes from is an argument.
+An epoch has one seed, whose hash is public from the previous epoch on. The value of a draw is the
+hash of that seed, the session and a counter, so that revealing a value discloses no other draw
+(docs/explanation/gateway.md#repeating-a-draw). The source of randomness is an argument.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from hashlib import sha256
 from typing import NamedTuple
 
 _SEED_BYTES = 32
-# Epochs whose seeds are shown; older ones are in the database.
+# The number of epochs whose seeds are served; older ones are in the database.
 _MOST_SHOWN = 1_000
 
 
 class DrawEpoch(NamedTuple):
-    """From `start` to before `end`, in milliseconds since 1970."""
+    """An epoch from `start` to before `end`, in milliseconds since 1970."""
 
     start: int
     end: int
@@ -23,16 +23,16 @@ class DrawEpoch(NamedTuple):
 
     @property
     def commitment(self) -> str:
-        """What is public of the seed from the beginning."""
+        """The hash of the seed, public before the epoch begins."""
         return sha256(self.seed).hexdigest()
 
     def value(self, session: str, counter: int) -> bytes:
-        """Return the value of one draw; `oracle.systems.pocket.picking.unit_of` starts with it."""
+        """Return the value of one draw, the input of `oracle.systems.pocket.picking.unit_of`."""
         return sha256(self.seed + session.encode() + counter.to_bytes(8, "big")).digest()
 
 
 class DrawSeeds:
-    """`written` is told of each epoch before it begins."""
+    """The past, current and next epochs; `on_new_epoch` receives each epoch before it begins."""
 
     def __init__(
         self,
@@ -49,18 +49,18 @@ class DrawSeeds:
         self._counter = 0
 
     def recall(self, past: list[DrawEpoch]) -> None:
-        """Show the epochs of before a restart, the oldest first: none of them is used again."""
+        """Load the epochs from before a restart, oldest first; none of them is used again."""
         self._past = past[-_MOST_SHOWN:]
 
     def counters(self, many: int, now: int) -> tuple[DrawEpoch, int]:
-        """Return the epoch, and the first of so many counters that no other draw gets."""
+        """Return the epoch, and the first of so many counters reserved for this draw."""
         epoch = self.epoch(now)
         first = self._counter
         self._counter += many
         return epoch, first
 
     def epoch(self, now: int) -> DrawEpoch:
-        """Return the epoch of this time, begun where it has not yet."""
+        """Return the epoch of this time; starts it if necessary."""
         current = self._current
         if current is not None and now < current.end:
             return current
@@ -74,7 +74,7 @@ class DrawSeeds:
         return following
 
     def shown(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
-        """Return the epochs that are over, whose seeds may be shown, and those that are not."""
+        """Return the ended epochs, whose seeds may be revealed, and the other epochs."""
         current = self.epoch(now)
         open_ones = [current] if self._following is None else [current, self._following]
         return list(self._past), open_ones

@@ -1,4 +1,4 @@
-"""`gateway`: the selection service of a gateway, beside or without a daemon."""
+"""The command `gateway`: a gateway's selection service, with or without a daemon."""
 
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +27,7 @@ _DEFAULT = Path("config/gateway.toml")
 
 
 def register(app: typer.Typer) -> None:
-    """Put `gateway` on the command line."""
+    """Add `gateway` to the command line."""
     app.command("gateway", epilog="Example: qos-oracle gateway --config config/gateway.toml")(
         gateway
     )

@@ -1,6 +1,6 @@
-"""The settings of `qos-oracle gateway`: a file of its own (docs/how-to/run-a-gateway.md).
+"""The settings of `qos-oracle gateway`, in a separate file (docs/how-to/run-a-gateway.md).
 
-It has no keys. The token that guards the service stands in a file, or in the environment.
+The file contains no keys. The token of the service is in a file, or in the environment.
 """
 
 import os
@@ -32,22 +32,22 @@ from oracle.telemetry.safe_text import hide
 TOKEN_VARIABLE = "QOS_GATEWAY_TOKEN"  # noqa: S105  the name of a variable
 LEAST_TOKEN = 16
 MOST_BODY = 1024 * 1024
-# Each of them is answered in the server's loop, without a thread.
+# Requests are handled in the server's loop, without a thread each.
 _MOST_ANSWERS = 1024
 
 
 class GatewaySection(ListenerSection):
-    # For `/v1/outcomes`, `/v1/select` and the others; 0 takes any free port.
+    # Port of `/v1/outcomes`, `/v1/select` and the other paths; 0 uses any free port.
     port: int = Field(default=8091, ge=0, le=65_535)
-    # The file (mode 600) with the token that requests bear; without it the environment's
-    # `QOS_GATEWAY_TOKEN` counts.
+    # The file (mode 600) with the token that requests must bear; left out: the environment variable
+    # `QOS_GATEWAY_TOKEN`.
     token_file: Path | None = None
-    # Requests of one address, on average; five seconds' worth at once.
+    # Average requests per second of one address; bursts have five seconds' worth.
     requests_per_second: float = Field(default=10_000.0, gt=0, le=1_000_000)
 
     @property
     def listener(self) -> Listener:
-        """Where the gateway is answered."""
+        """The listener of the gateway."""
         plain = self._listener("gateway", self.port)
         limits = ListenerLimits(
             connections=plain.limits.connections,
@@ -67,27 +67,27 @@ class GatewayDatabase(Section):
 
 
 class PolicySection(Section):
-    # Whose rules: `article`, or `portal_api_head`, which has its own numbers
+    # The selection profile: `article`, or `portal_api_head`, which has its own parameters
     # (docs/explanation/pocket.md).
     profile: Literal["article", "portal_api_head"] = "article"
-    # Outcomes count for so long.
+    # How long outcomes count, in milliseconds.
     window_ms: int = Field(default=300_000, ge=1000, le=3_600_000)
-    # Each failure takes a node out for so long, one after the other.
+    # How long each failure excludes a node, in milliseconds; consecutive failures add up.
     out_ms_per_failure: int = Field(default=6_000, ge=1, le=3_600_000)
-    # No node is out for longer.
+    # The maximum exclusion, in milliseconds.
     out_cap_ms: int = Field(default=300_000, ge=1, le=3_600_000)
-    # A ranking stands for so long; 0: each selection ranks anew.
+    # How long a ranking is reused, in milliseconds; 0: each selection ranks again.
     ranking_ms: int = Field(default=100, ge=0, le=10_000)
-    # Where nobody passes the checks: `all` draws from all, marked as degraded, `refuse` from
-    # nobody.
+    # If no candidate passes the checks: `all` draws from all, marked as degraded, `refuse` from
+    # none.
     fallback: Literal["all", "refuse"] = "all"
 
     @property
     def rules(self) -> GatewayRules:
-        """The numbers of a selection.
+        """The parameters of a selection.
 
         Raises:
-            ValueError: they cannot stand together.
+            ValueError: they contradict each other.
         """
         if self.profile == "portal_api_head":
             return GatewayRules(params=PORTAL_API_HEAD, ranking_ms=self.ranking_ms)
@@ -100,36 +100,36 @@ class PolicySection(Section):
 
 
 class StakesSection(Section):
-    # The database of a `qos-oracle run` that follows the network: who is a member there is
-    # staked. Read only; checks with `stake = "daemon"` need it.
+    # The database of a `qos-oracle run` for the network, whose members are staked. Read only;
+    # needed by checks with `stake = "daemon"`.
     database_url: SecretText | None = Field(default=None, min_length=1)
-    # Between two looks at it.
+    # Seconds between two reads of the stakes.
     every_seconds: float = Field(default=30.0, ge=1, le=3600)
 
 
 class ChecksSection(Section):
-    # The chain that nodes must serve: what `eth_chainId` has to answer.
+    # The chain id that nodes must return from `eth_chainId`.
     chain_id: int = Field(ge=1, lt=2**63)
-    # Address of each node, by its name in outcomes and candidates.
+    # The URL of each node, by its name in outcomes and candidates.
     urls: dict[str, SecretUrl] = Field(min_length=1, max_length=10_000)
-    # Between two rounds.
+    # Seconds between two rounds of checks.
     every_seconds: float = Field(default=60.0, ge=1, le=3600)
-    # More by chance, as a share of it: not every gateway asks at the same time.
+    # A random extra, as a share of the interval, so that gateways do not check at the same time.
     jitter: float = Field(default=0.1, ge=0, le=1)
-    # How long an answer may take to begin.
+    # Seconds until a response must begin.
     timeout_seconds: float = Field(default=4.0, gt=0, le=60)
-    # Nodes that are asked at the same time.
+    # The number of nodes checked at the same time.
     most_at_once: int = Field(default=24, ge=1, le=256)
-    # Blocks that a node may be behind the best, or ahead of it.
+    # The maximum number of blocks that a node may be behind the best height, or ahead of it.
     allowance: int = Field(default=5, ge=0, le=1_000_000)
-    # `daemon`: only nodes that are staked by `[stakes]` are candidates; `none`: not looked at.
+    # `daemon`: only nodes that are staked by `[stakes]` are candidates; `none`: stakes are ignored.
     stake: Literal["none", "daemon"] = "none"
-    # A node that was not checked yet, or too long ago: `allow` or `refuse`.
+    # The policy for a node that was not checked yet, or too long ago: `allow` or `refuse`.
     unchecked: Unchecked = Unchecked.ALLOW
 
 
 class GatewayConfig(Section):
-    """Every setting, checked. The attributes are the sections of the file."""
+    """All settings, checked; the attributes are the sections of the file."""
 
     gateway: GatewaySection = GatewaySection()
     database: GatewayDatabase
@@ -143,7 +143,7 @@ class GatewayConfig(Section):
         return "GatewayConfig(...)"
 
     def check_rules(self, chain: str) -> CheckRules:
-        """Return what is asked of the nodes of one chain."""
+        """Return the check rules of one chain."""
         told = self.checks[chain]
         return CheckRules(
             chain_id=told.chain_id,
@@ -155,10 +155,11 @@ class GatewayConfig(Section):
 
 
 def load_gateway(path: Path) -> GatewayConfig:
-    """Read the file.
+    """Read the configuration file.
 
     Raises:
-        InputError: one line for each fault; or it holds a secret, and others may read it.
+        InputError: one line for each fault; or the file contains a secret and is readable by
+            others.
     """
     written = read_toml(path)
     resolve_relative_to_config(path, written, "database", "url")
@@ -180,10 +181,10 @@ def load_gateway(path: Path) -> GatewayConfig:
 
 
 def token_of(section: GatewaySection, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the token that requests must bear; it is in no log from now on.
+    """Return the token that requests must bear, and hide it in all logs.
 
     Raises:
-        InputError: there is none, it is too short, or others may read its file.
+        InputError: the token is missing or too short, or its file is readable by others.
     """
     path = section.token_file
     place = TOKEN_VARIABLE if path is None else str(path)

@@ -1,4 +1,4 @@
-"""The service from its start to its end: settings, database, checks, HTTP."""
+"""The service from start to end: settings, database, checks, HTTP."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,13 +21,13 @@ _COMMAND = "qos-oracle gateway"
 
 @contextmanager
 def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iterator[str]:
-    """Serve around the `with`; yields the address. `stop` is told where the database is lost.
+    """Serve during the `with`; yields the address. `stop` is set if the database is lost.
 
     Raises:
-        InputError: the port is in use, the database is a daemon's, or cannot be used.
+        InputError: the port is in use, the database belongs to a daemon, or cannot be used.
         LeaseHeldError: another gateway works on this database.
-        FatalError: at the end: another one has taken over meanwhile, or nothing could be written
-            any more.
+        FatalError: at the end: another gateway has taken over, or nothing could be written any
+            more.
     """
     with ExitStack() as opened:
         store = opened.enter_context(Store.open(config.database.url, create=True))
@@ -40,10 +40,10 @@ def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iter
         schedule = _schedule(config, service, opened)
         service.check_soon = schedule.run_soon
         app = GatewayApp(GatewayCalls(service, unix_ms), token)
-        # The seeds of the first draws stand in the database before anybody is drawn by them.
+        # The seeds of the first draws are stored before any node is drawn by them.
         service.epochs()
         service.writer.flush()
-        # An epoch begins in its time, whether anybody asks or not.
+        # An epoch begins in time, with or without requests.
         service.writer.start(service.epochs)
         freeze_garbage()
         opened.callback(schedule.end)

@@ -1,6 +1,6 @@
-"""What a gateway has told: outcomes by node, ids that are known again, sessions that ended.
+"""The records of a gateway: outcomes by node, known ids, ended sessions.
 
-Memory is bounded by `GatewayRules`; nothing here reads a clock or knows a database.
+Memory is bounded by `GatewayRules`; independent of clocks and databases.
 """
 
 from collections import deque
@@ -15,16 +15,17 @@ from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
-# After these a session is over for its node (docs/explanation/gateway.md#outcomes-and-blame).
+# After these outcomes the session is over for the node
+# (docs/explanation/gateway.md#whom-an-outcome-blames).
 SESSION_ENDED = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
-# What counts no more is looked for at most so often.
+# The minimum time between two removals of expired records.
 _SWEEP_MS = 10_000
 
 
 class ToldOutcome(NamedTuple):
-    """A relay's outcome as a gateway tells it; of the clock that all of them share, since 1970.
+    """A relay's outcome as reported by a gateway, in milliseconds of the shared clock since 1970.
 
-    `id` makes it count once, however often it is told; None: it counts each time.
+    An outcome with an `id` counts once, however often it is reported; None: it counts each time.
     """
 
     outcome: RelayOutcome
@@ -33,7 +34,7 @@ class ToldOutcome(NamedTuple):
 
 
 class OutcomeCounts(NamedTuple):
-    """What became of a batch: taken, told before, and too old to count."""
+    """The outcomes of a batch: counted, repeated, and too old to count."""
 
     taken: int
     repeated: int
@@ -41,35 +42,35 @@ class OutcomeCounts(NamedTuple):
 
 
 class TooManyRecordsError(Exception):
-    """There is no room for this batch; nothing of it was taken."""
+    """The records have no capacity for this batch; no outcome of it was counted."""
 
 
 class GatewayRecords:
-    """Times are milliseconds since 1970."""
+    """The outcomes that count; times are milliseconds since 1970."""
 
     def __init__(self, rules: GatewayRules) -> None:
         self._rules = rules
         self._selector = NodeSelector(rules.params)
-        # When each node was last heard of.
+        # The time of each node's last outcome.
         self._heard: dict[Address, int] = {}
-        # How many outcomes count until when, and how many are that together.
+        # The expiry and the size of each batch of outcomes, and the total of the sizes.
         self._batches: deque[tuple[int, int]] = deque()
         self._live = 0
-        # Until when an id is known, the one that is forgotten first in front.
+        # The expiry of each known id, the earliest first.
         self._ids: dict[str, int] = {}
-        # (chain, session, node): until when.
+        # The expiry of a node's exclusion by (chain, session, node).
         self._ended: dict[tuple[str, str, str], int] = {}
         self._swept = 0
 
     def take(
         self, told: Iterable[ToldOutcome], now: int
     ) -> tuple[OutcomeCounts, list[ToldOutcome]]:
-        """Take in a batch; return what became of it, and what has to be stored of it.
+        """Count a batch; return the counts, and the outcomes to be stored.
 
-        What is ahead of our clock counts from now.
+        An outcome ahead of the local clock counts from now.
 
         Raises:
-            TooManyRecordsError: nothing was taken.
+            TooManyRecordsError: no outcome was counted.
         """
         batch = told if isinstance(told, list) else list(told)
         self._make_room(batch, now)
@@ -91,7 +92,7 @@ class GatewayRecords:
         return OutcomeCounts(len(taken), repeated, late), taken
 
     def put(self, told: ToldOutcome) -> None:
-        """Let an outcome count that was taken once: now, or before a restart."""
+        """Count an accepted outcome, now or after a restart."""
         outcome = told[0]
         self._heard[outcome.node] = outcome.t_ms
         self._selector.take(outcome)
@@ -100,21 +101,21 @@ class GatewayRecords:
             self._ended[key] = outcome.t_ms + self._rules.session_out_ms
 
     def passed_check(self, chain: str, node: str, t: int) -> None:
-        """Let a node be taken for well: a check has found it so."""
+        """Mark a node as healthy, because a check found it so."""
         if chain in self._selector.chains:
             self._selector.health_passed(Address(node), chain, t)
 
     def remember(self, outcome_id: str, until: int) -> None:
-        """Know an id again until then."""
+        """Treat this id as known until then."""
         self._ids[outcome_id] = until
 
     def is_out(self, chain: str, node: str, now: int) -> bool:
-        """Tell whether the node gets nothing for its failures, which a check could end."""
+        """Return whether the node is excluded for failures, which a passed check could end."""
         memory = self._selector.chains.get(chain)
         return memory is not None and memory.stats(Address(node), now).failing
 
     def of_node(self, node: str, now: int) -> list[tuple[str, NodeStats]]:
-        """Return what is known of a node, by chain."""
+        """Return the statistics of a node, by chain."""
         found = [
             (chain, memory.stats(Address(node), now))
             for chain, memory in self._selector.chains.items()
@@ -122,13 +123,13 @@ class GatewayRecords:
         return sorted((one for one in found if one[1].attempts), key=itemgetter(0))
 
     def has_ended(self, chain: str, session: str, node: str, now: int) -> bool:
-        """Tell whether the node gets nothing of this session any more."""
+        """Return whether the session is over for the node."""
         return now < self._ended.get((chain, session, node), 0)
 
     def ranking(
         self, chain: str, candidates: Iterable[str], left_out: dict[str, str], now: int
     ) -> Ranking:
-        """Rank the candidates that are not left out; where a look leaves anything, it has."""
+        """Rank the candidates without an exclusion reason, and note that they were ranked."""
         nodes = [Address(node) for node in candidates]
         reasons = {Address(node): why for node, why in left_out.items()}
         made = self._selector.rank(chain, nodes, now, reasons)
@@ -163,7 +164,7 @@ class GatewayRecords:
             raise TooManyRecordsError
 
     def _sweep(self, now: int) -> None:
-        """Forget what counts no more."""
+        """Remove the records that no longer count."""
         self._swept = now
         while self._batches and self._batches[0][0] <= now:
             self._live -= self._batches.popleft()[1]

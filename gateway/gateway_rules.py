@@ -1,33 +1,33 @@
-"""What a selection service goes by beside the profile, and how much it remembers."""
+"""The parameters of a selection service beside its profile, and the limits of its memory."""
 
 from dataclasses import dataclass
 
 from oracle.systems.pocket.parameters import ARTICLE, ArticleParameters, Parameters
 
-# What `portal_api_head` counts by, from the last outcome (docs/explanation/pocket.md#constants).
+# The window of `portal_api_head`, from the last outcome (docs/explanation/pocket.md#constants).
 _PORTAL_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayRules:
-    """Times are in milliseconds.
+    """The rules of a gateway; times are in milliseconds.
 
     Raises:
-        ValueError: a number that means nothing; it is named.
+        ValueError: a number is out of range; the message names it.
     """
 
     params: Parameters = ARTICLE
-    # A ranking stands for so long; 0: each selection ranks anew.
+    # How long a ranking is reused; 0: each selection ranks again.
     ranking_ms: int = 100
-    # An outcome may be so far ahead of our clock.
+    # How far an outcome may be ahead of the local clock.
     ahead_ms: int = 5_000
-    # For so long an outcome's id is known again.
+    # How long an outcome's id is known.
     id_ms: int = 600_000
-    # A node that a session is over for gets nothing of it for so long.
+    # How long a node is excluded from a session that is over for it.
     session_out_ms: int = 3_600_000
-    # The draws of so long have one seed.
+    # The length of an epoch, whose draws share a seed.
     epoch_ms: int = 600_000
-    # Outcomes, nodes, chains, ids and rankings that are remembered.
+    # The maximum numbers of outcomes, nodes, chains, ids and rankings in memory.
     max_outcomes: int = 2_000_000
     max_nodes: int = 100_000
     max_chains: int = 1_000
@@ -43,13 +43,13 @@ class GatewayRules:
 
     @property
     def window_ms(self) -> int:
-        """What is older says nothing any more."""
+        """The age beyond which an outcome no longer counts."""
         params = self.params
         return params.window_ms if isinstance(params, ArticleParameters) else _PORTAL_MS
 
     @property
     def kept_ms(self) -> int:
-        """For so long an outcome has to be known again after a restart."""
+        """The age up to which an outcome is needed after a restart."""
         params = self.params
         out = params.out_cap_ms if isinstance(params, ArticleParameters) else _PORTAL_MS
         return max(self.window_ms, self.id_ms, out)

@@ -1,4 +1,4 @@
-"""What is known of each node by checks: staked, on the right chain, in sync; and who is left out.
+"""The check results of each node (staked, right chain, in sync), and the excluded nodes.
 
 See docs/explanation/gateway.md#checks.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from oracle.domain.ids import Address
 from oracle.systems.pocket.sync_check import HeightOut, best_height, out_of_sync
 
-# How long a passed check counts.
+# How long a passed check is valid.
 SYNC_PASS_MS = 300_000
 CHAIN_PASS_MS = 600_000
 _STAKE_UNKNOWN, _NOT_STAKED = "stake_unknown", "not_staked"
@@ -19,7 +19,7 @@ UNSTAKED = frozenset({_STAKE_UNKNOWN, _NOT_STAKED})
 
 
 class Unchecked(StrEnum):
-    """What a node is that was not checked yet, or too long ago."""
+    """The policy for a node that was not checked yet, or too long ago."""
 
     ALLOW = "allow"
     REFUSE = "refuse"
@@ -27,18 +27,18 @@ class Unchecked(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRules:
-    """What is asked of the nodes of one chain; `allowance` in blocks."""
+    """The requirements for the nodes of one chain; `allowance` in blocks."""
 
     chain_id: int
     allowance: int = 5
     needs_stake: bool = False
     unchecked: Unchecked = Unchecked.ALLOW
-    # Nobody passes: all that are staked are drawn from, marked as degraded; else nobody is.
+    # If no candidate passes: draw from all that are staked, marked as degraded; else from none.
     all_where_none_passes: bool = True
 
 
 class ProbeAnswer(NamedTuple):
-    """What a node said; `fault` where it did not."""
+    """The answer of a node, or the `fault` of a failed probe."""
 
     chain_id: int | None = None
     height: int | None = None
@@ -47,7 +47,7 @@ class ProbeAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """One node's state on one chain. Times in milliseconds since 1970, 0: never."""
+    """The state of one node on one chain; times in milliseconds since 1970, 0: never."""
 
     at: int = 0
     chain_id: int | None = None
@@ -59,7 +59,7 @@ class CheckedNode:
 
     @property
     def behind(self) -> int | None:
-        """Blocks under the best height."""
+        """Blocks below the best height."""
         if self.height is None or self.best is None:
             return None
         return max(0, self.best - self.height)
@@ -67,9 +67,9 @@ class CheckedNode:
 
 @dataclass(slots=True)
 class NodeChecks:
-    """The nodes of one chain that are checked.
+    """The checked nodes of one chain.
 
-    `members`: who is staked, whether it is checked or not; None: it is not known of anybody.
+    `staked_nodes` has all staked nodes, checked or not; None: stakes are unknown.
     """
 
     rules: CheckRules
@@ -77,7 +77,7 @@ class NodeChecks:
     members: frozenset[str] | None = None
 
     def answered(self, answers: Mapping[str, ProbeAnswer], now: int) -> list[str]:
-        """Take in one round of answers; return the nodes that passed the sync check."""
+        """Apply one round of answers; return the nodes that passed the sync check."""
         rules = self.rules
         heights = {
             Address(node): answer.height
@@ -98,16 +98,16 @@ class NodeChecks:
         return [node for node in answers if now < self.nodes[node].sync_until]
 
     def stake_state(self, node: str) -> bool | None:
-        """Tell whether a node is staked; None: it is not known."""
+        """Return whether a node is staked, or None if unknown."""
         return None if self.members is None else node in self.members
 
     def left_out(self, candidates: Iterable[str], now: int) -> dict[str, str]:
-        """Return who gets nothing, and why."""
+        """Return the excluded candidates with their reasons."""
         found = ((node, self.why_out(node, now)) for node in candidates)
         return {node: why for node, why in found if why is not None}
 
     def why_out(self, node: str, now: int) -> str | None:
-        """Return why a node is no candidate; None: it is one."""
+        """Return why a node is excluded, or None if it is a candidate."""
         state = self.nodes.get(node, CheckedNode())
         if self.rules.needs_stake and not self.stake_state(node):
             return _STAKE_UNKNOWN if self.members is None else _NOT_STAKED

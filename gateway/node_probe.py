@@ -1,4 +1,4 @@
-"""Asks a node by JSON-RPC which chain it serves and how high it is.
+"""Probes a node by JSON-RPC for its chain id and its block height.
 
 A probe never counts as an outcome (docs/explanation/gateway.md#checks).
 """
@@ -12,17 +12,17 @@ from oracle.errors import OracleError
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.rpc_errors import RpcError
 
-# What is asked for is a number each.
+# The largest response; each response is a single number.
 _MOST_BYTES = 64 * 1024
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _MOST = 2**63
 
 
 class NodeProbe:
-    """The nodes of one chain, by their names; `timeout_seconds` is for an answer to begin.
+    """The nodes of one chain, by name; `timeout_seconds` is the time until a response begins.
 
     Raises:
-        InputError: one of the addresses is none.
+        InputError: one of the URLs is invalid.
     """
 
     def __init__(self, urls: Mapping[str, str], timeout_seconds: float, most_at_once: int) -> None:
@@ -33,12 +33,12 @@ class NodeProbe:
         self._pool = ThreadPoolExecutor(most_at_once, thread_name_prefix="probe")
 
     def ask(self) -> dict[str, ProbeAnswer]:
-        """Ask all nodes, many at once, each once."""
+        """Probe all nodes once, many at the same time."""
         answers = self._pool.map(_answer, self._clients.values())
         return dict(zip(self._clients, answers, strict=True))
 
     def close(self) -> None:
-        """Let the connections go; what is under way ends by itself."""
+        """Close the connections; running probes end by themselves."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             client.close()

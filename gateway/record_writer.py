@@ -1,4 +1,4 @@
-"""Writes what has to survive a restart, on a thread of its own: at once, in groups.
+"""Writes the records that must survive a restart, on a separate thread, in batches.
 
 See docs/explanation/gateway.md#persistence-and-restarts.
 """
@@ -23,23 +23,23 @@ from oracle.telemetry.logging_setup import is_power_of_two
 _EVERY_SECONDS = 0.5
 # Rows in one transaction, so that none takes long.
 _MOST_ROWS = 20_000
-# Rows that wait for a database that is away; then the oldest are given up.
+# The number of rows that may wait for an unavailable database; beyond it the oldest are dropped.
 _MOST_WAITING = 1_000_000
 _FORGET_EVERY = 60_000
-# How a check that a node passed stands among the outcomes; nobody can tell it.
+# The kind under which a passed check is stored among the outcomes; clients cannot report it.
 CHECK_PASSED = "check_passed"
 _LASTING = sorted(kind.value for kind in SESSION_ENDED)
 _BRIEF = [*sorted(kind.value for kind in OutcomeKind if kind not in SESSION_ENDED), CHECK_PASSED]
 
-# A row without its number and the time at which it was told.
+# A row without its number and the time at which it was reported.
 _Told = tuple[int, str, str, str, float | None, str, str | None]
 
 
 class RecordWriter:
-    """`put` and the others may be called by any thread; `failure` says why nothing is written.
+    """Queues records from any thread and writes them; `failure` is why writing fails, or None.
 
-    `lose` is called, from its thread, where nothing will be written any more: the database is
-    another process's now, or the writer broke. `end_reason` says why, then.
+    `on_lost` is called, from the writer's thread, if nothing will be written any more: another
+    process has taken over the database, or the writer crashed. `end_reason` is the reason then.
     """
 
     def __init__(
@@ -49,9 +49,10 @@ class RecordWriter:
         self.end_reason: str | None = None
         self._store = store
         self._rules = rules
-        # The number of the next outcome, and of the first one that is not stored.
+        # The number of the next outcome, and the number of the first outcome that is not stored.
         self._number = self._stored = next_number
-        # Who waits until everything below a number is stored, the lowest number first.
+        # The futures that wait until all outcomes below a number are stored, the lowest number
+        # first.
         self._awaited: deque[tuple[int, Future[bool]]] = deque()
         self._lose = lose
         self._first: Callable[[], object] = lambda: None
@@ -67,12 +68,12 @@ class RecordWriter:
         self._forgot = 0
 
     def start(self, first: Callable[[], object]) -> None:
-        """Begin to write, now and then; each time, `first` is called before."""
+        """Start to write periodically; `before_write` is called before each write."""
         self._first = first
         self._thread.start()
 
     def end(self) -> None:
-        """Write what is left, and no more."""
+        """Write the remaining records, and stop."""
         self._ended.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -81,10 +82,11 @@ class RecordWriter:
         self._answer_waiting(is_over=True)
 
     def stored(self) -> "Future[bool]":
-        """Return whether everything put so far is stored, once that is known.
+        """Return a future: whether all outcomes queued so far are stored.
 
-        False where it will not be known: the writer does not run, or gave outcomes up. While the
-        database is away the future stays open, and its owner decides how long to wait.
+        The result is False if that will remain unknown: the writer does not run, or dropped
+        outcomes. While the database is unavailable the future stays open, and its owner decides how
+        long to wait.
         """
         future: Future[bool] = Future()
         with self._lock:
@@ -97,7 +99,7 @@ class RecordWriter:
         return future
 
     def put(self, outcomes: Sequence[ToldOutcome], now: int) -> None:
-        """Let outcomes be written that were taken in at `now`."""
+        """Queue outcomes that were accepted at `now`."""
         self._put(
             [
                 (one.t_ms, one.chain, one.node, session, one.latency_ms, one.kind.value, told_id)
@@ -107,7 +109,7 @@ class RecordWriter:
         )
 
     def put_passed(self, chain: str, nodes: Sequence[str], now: int) -> None:
-        """Let it be written that a check found these nodes well."""
+        """Queue passed checks of these nodes."""
         self._put([(now, chain, node, "", None, CHECK_PASSED, None) for node in nodes], now)
 
     def _put(self, rows: list[_Told], now: int) -> None:
@@ -124,19 +126,19 @@ class RecordWriter:
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
     def put_epoch(self, epoch: DrawEpoch) -> None:
-        """Let an epoch be written, before it begins."""
+        """Queue an epoch, before it begins."""
         with self._lock:
             self._epochs.append(StoredEpoch(*epoch))
 
     def put_checks(self, checks: Iterable[StoredCheck]) -> None:
-        """Let the state of nodes be written; a newer one takes an older one's place."""
+        """Queue the check states of nodes; a newer state replaces an older one."""
         with self._lock:
             self._checks |= {(one.chain, one.node): one for one in checks}
 
     def flush(self) -> None:
-        """Write all that waits.
+        """Write all queued records.
 
-        A database that is away is tried again later; what waits is kept meanwhile.
+        If the database is unavailable, the records stay queued and are written later.
         """
         while self._write_batch():
             pass
@@ -144,7 +146,8 @@ class RecordWriter:
     def _run(self) -> None:
         try:
             while not self._ended.is_set():
-                # Whoever waits for its outcomes wakes it; a database that is away is given time.
+                # A request that waits for its outcomes wakes the writer; an unavailable database is
+                # given time.
                 self._wake.wait(_EVERY_SECONDS)
                 if self.failure is not None:
                     self._ended.wait(_EVERY_SECONDS)
@@ -152,13 +155,13 @@ class RecordWriter:
                 self._first()
                 self.flush()
         except BaseException as error:
-            # A bug: nothing that has to survive would be written any more.
+            # A bug: no record would be written any more.
             self.failure = "the writer has ended"
             self._give_up(f"{self.failure}: {type(error).__name__}: {error}")
             raise
 
     def _write_batch(self) -> bool:
-        """Write one transaction; tell whether there is more that can be written now."""
+        """Write one transaction; return whether more can be written now."""
         with self._lock:
             size = min(len(self._outcomes), _MOST_ROWS)
             outcomes = [self._outcomes.popleft() for _ in range(size)]
@@ -181,7 +184,7 @@ class RecordWriter:
         return size == _MOST_ROWS
 
     def _answer_waiting(self, *, is_over: bool = False) -> None:
-        """Tell those whose outcomes are stored; `is_over`: tell the others that theirs are not."""
+        """Resolve the futures of stored outcomes; with `is_over`, the other futures to False."""
         with self._lock:
             done = [one for one in self._awaited if one[0] <= self._stored]
             rest = [one for one in self._awaited if one[0] > self._stored]
@@ -240,6 +243,6 @@ class RecordWriter:
 
 def _resolve(awaited: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
     for _, future in awaited:
-        # One that nobody waits for any more was cancelled.
+        # A future whose waiter is gone was cancelled.
         if future.set_running_or_notify_cancel():
             future.set_result(is_stored)

@@ -1,4 +1,4 @@
-"""The selector as several threads use it: with a clock, a lock and what survives a restart."""
+"""The thread-safe selector: with a clock, a lock and records that survive a restart."""
 
 import threading
 import time
@@ -24,17 +24,17 @@ from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.telemetry import gateway_metrics
 
-# Epochs that are shown after a restart.
+# The number of epochs that are served after a restart.
 _EPOCHS = 1_000
 
 
 def unix_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return time.clock_gettime_ns(time.CLOCK_REALTIME) // 10**6
 
 
 class SelectionService:
-    """`clock` tells milliseconds since 1970; where it goes back, time stands still here."""
+    """The service; `clock` returns unix milliseconds, and its backward steps are ignored."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SelectionService:
         lose: Callable[[], None],
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        """`lose` is called where the database is another process's now."""
+        """Restore the stored state; `on_lost` is called when another process has the database."""
         with store.reading() as uow:
             number = uow.gateway.outcomes.next_number()
         self.writer = RecordWriter(store, rules, number, lose)
@@ -56,20 +56,20 @@ class SelectionService:
         self._selector = SessionSelector(rules, checks, hooks)
         self._clock = clock
         self._newest = 0
-        # Of its reader threads and the server's loop, one at a time.
+        # Serialises the check threads and the server's loop.
         self._lock = threading.Lock()
         self._recall(store)
 
     @property
     def failure(self) -> str | None:
-        """Why what has to survive a restart is not written; None: it is."""
+        """Why the records are not written, or None."""
         return self.writer.failure
 
     def take(self, outcomes: list[ToldOutcome]) -> OutcomeCounts:
-        """Take in a batch.
+        """Count a batch of outcomes.
 
         Raises:
-            TooManyRecordsError: nothing was taken.
+            TooManyRecordsError: no outcome was counted.
         """
         with self._lock:
             counts = self._selector.take(outcomes, self._now())
@@ -78,23 +78,23 @@ class SelectionService:
         return counts
 
     def stored(self) -> "Future[bool]":
-        """Return whether everything that was taken so far is stored, once that is known."""
+        """Return a future: whether all outcomes counted so far are stored."""
         return self.writer.stored()
 
     def select(self, asked: SelectionRequest) -> NodeSelection:
-        """Draw nodes.
+        """Draw nodes for a request.
 
         Raises:
-            NobodyPassesError: see there.
+            NoCandidatePassesError: as `SessionSelector.get_ranking`.
         """
         with self._lock:
             return self._selector.select(asked, self._now())
 
     def ranking(self, asked: SelectionRequest) -> tuple[SessionRanking, bytes]:
-        """Return a ranking, and a seed to draw from it by oneself.
+        """Return a ranking, and a seed with which a client can draw from it.
 
         Raises:
-            NobodyPassesError: see there.
+            NoCandidatePassesError: as `SessionSelector.get_ranking`.
         """
         with self._lock:
             now = self._now()
@@ -103,23 +103,23 @@ class SelectionService:
             return made, epoch.value(asked.session, counter)
 
     def epochs(self) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
-        """Return the epochs whose seeds may be shown, and those whose may not."""
+        """Return the epochs whose seeds may be revealed, and the others."""
         with self._lock:
             return self._selector.seeds.shown(self._now())
 
     def checks(self) -> dict[str, tuple[NodeChecks, dict[str, CheckedNode]]]:
-        """Return what is known of each node by checks, by chain."""
+        """Return the check results of each node, by chain."""
         with self._lock:
             found = self._selector.checks.items()
             return {chain: (checks, dict(checks.nodes)) for chain, checks in found}
 
     def node(self, node: str) -> list[tuple[str, NodeStats]]:
-        """Return what one node is ranked by, by chain."""
+        """Return the statistics by which one node is ranked, by chain."""
         with self._lock:
             return self._selector.records.of_node(node, self._now())
 
     def checked(self, chain: str, answers: Mapping[str, ProbeAnswer]) -> None:
-        """Take in one round of checks."""
+        """Apply one round of checks."""
         with self._lock:
             now, checks = self._now(), self._selector.checks[chain]
             passed = checks.answered(answers, now)
@@ -130,7 +130,7 @@ class SelectionService:
             gateway_metrics.NODES.labels(chain, label).set(many)
 
     def staked(self, members: Iterable[str]) -> None:
-        """Take in who is staked, on every chain."""
+        """Set the staked nodes, on every chain."""
         known = frozenset(members)
         with self._lock:
             for checks in self._selector.checks.values():
@@ -141,7 +141,7 @@ class SelectionService:
         return self._newest
 
     def _recall(self, store: Store) -> None:
-        """Be as before the restart."""
+        """Restore the state from before the restart."""
         records = self._selector.records
         with store.reading() as uow:
             for one in uow.gateway.outcomes.all():

@@ -1,4 +1,4 @@
-"""A ranking as it is drawn from: who holds which ticket, as of a time.
+"""A ranking with the tickets of each node, as of a time.
 
 See docs/explanation/gateway.md#verifiable-draws.
 """
@@ -16,10 +16,10 @@ _BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class SessionRanking:
-    """What is drawn from, in the order of tickets; `as_of` in milliseconds since 1970.
+    """The nodes to draw from, in ticket order; `as_of` in milliseconds since 1970.
 
-    `chances`: the tickets of those that have any, or where nobody has, one each. `degraded`: that,
-    or nobody passes the checks. `bounds`: the tickets up to and with each.
+    `chances` has the nodes with tickets, or all nodes with one ticket each if none has any.
+    `degraded`: the second case, or no node passes the checks. `bounds` has the cumulative tickets.
     """
 
     as_of: int
@@ -30,23 +30,23 @@ class SessionRanking:
 
     @property
     def total(self) -> int:
-        """The tickets that there are to draw from."""
+        """The total number of tickets."""
         return self.bounds[-1] if self.bounds else 0
 
     @property
     def id(self) -> str:
-        """The hash of what is drawn from: as of when; then tickets and node, line by line."""
+        """The hash of `as_of`, then tickets and node line by line."""
         said = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
         return sha256("\n".join(said).encode()).hexdigest()
 
     def as_degraded(self) -> "SessionRanking":
-        """Return the same, marked: nobody passed the checks."""
+        """Return the same ranking marked as degraded, because no node passed the checks."""
         return replace(self, degraded=True)
 
     def without(self, excluded: Collection[str]) -> "SessionRanking":
-        """Return the same without some; the others keep their tickets.
+        """Return the ranking without some nodes; the others keep their tickets.
 
-        Where none of them has any, they get one each: a second try is better than none.
+        If none of the others has tickets, each gets one, because a second try is better than none.
         """
         left = tuple(pair for pair in self.chances if pair[0] not in excluded)
         if left:
@@ -55,17 +55,17 @@ class SessionRanking:
         return replace(self, chances=left, bounds=_bounds(left), degraded=True)
 
     def holder(self, value: bytes) -> str:
-        """Return who holds the ticket that a draw's value names; there is one at least.
+        """Return the node whose ticket a draw's value denotes; there is at least one.
 
-        Its number is floor(total * first 8 bytes / 2^64), in whole numbers: what
-        `oracle.systems.pocket.picking` finds by fractions, without going through all rows.
+        The ticket number is floor(total * first 8 bytes / 2^64), in integers: the same result as
+        the fractions of `oracle.systems.pocket.picking`, without a pass over all rows.
         """
         ticket = int.from_bytes(value[:8], "big") * self.total >> _BITS
         return self.chances[bisect_right(self.bounds, ticket)][0]
 
 
 def drawn_from(ranking: Ranking, as_of: int) -> SessionRanking:
-    """Return a ranking as it is drawn from."""
+    """Return the tickets of a ranking."""
     if ranking.degraded:
         chances: tuple[tuple[str, int], ...] = tuple((node, 1) for node in ranking.given)
     else:

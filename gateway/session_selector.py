@@ -1,10 +1,10 @@
-"""The selection of nodes for sessions as a plain class: outcomes in, a node for each relay out.
+"""Selects nodes for sessions as a plain class: counts outcomes, draws a node for each relay.
 
-To Pocket's selector (`oracle.systems.pocket.node_selector`) it adds what a gateway needs: draws
-that can be repeated, checks, sessions that ended, outcomes told twice, and rankings that are kept.
+Adds to Pocket's selector (`oracle.systems.pocket.node_selector`) what a gateway needs: repeatable
+draws, checks, ended sessions, repeated outcomes, and cached rankings.
 
-It reads no clock, knows no database and asks nobody; the service around it does. One thread at a
-time may use it (docs/how-to/run-a-gateway.md#use-the-selector-in-your-own-process).
+The class reads no clock, uses no database and sends no request; the service around it does. One
+thread at a time may use it (docs/how-to/run-a-gateway.md#in-your-own-process).
 """
 
 import secrets
@@ -20,11 +20,11 @@ from gateway.session_ranking import SessionRanking, drawn_from
 
 
 class NobodyPassesError(Exception):
-    """No candidate passes the checks of its chain, and the settings draw from nobody then."""
+    """No candidate passes the checks of its chain, and the settings then draw from none."""
 
 
 class SelectionRequest(NamedTuple):
-    """What is asked for a relay: up to `most` of the candidates, none of `exclude`."""
+    """The request for a relay: up to `max_nodes` of the candidates, none of `exclude`."""
 
     chain: str
     session: str
@@ -34,9 +34,9 @@ class SelectionRequest(NamedTuple):
 
 
 class NodeSelection(NamedTuple):
-    """The nodes in the order drawn, none twice; fewer than asked where there are no more.
+    """Distinct nodes in the order drawn; fewer than requested if there are no more.
 
-    `values`: what each was drawn by, which come of `epoch` and of the counters from `counter` on.
+    `values` has the value of each draw, derived from `epoch` and the counters from `counter` on.
     """
 
     nodes: list[str]
@@ -48,7 +48,7 @@ class NodeSelection(NamedTuple):
 
 @dataclass(slots=True)
 class Hooks:
-    """Who is told what has to be stored: outcomes, passed checks, an epoch before it begins."""
+    """Callbacks for what must be stored: outcomes, passed checks, an epoch before it begins."""
 
     told: Callable[[Sequence[ToldOutcome], int], None] = lambda _outcomes, _now: None
     passed: Callable[[str, Sequence[str], int], None] = lambda _chain, _nodes, _now: None
@@ -57,7 +57,7 @@ class Hooks:
 
 
 class SessionSelector:
-    """Times are milliseconds since 1970; `now` never goes back."""
+    """The selector; times are milliseconds since 1970, and `now` never goes back."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SessionSelector:
         checks: Mapping[str, NodeChecks] | None = None,
         hooks: Hooks | None = None,
     ) -> None:
-        """`checks`: by chain; nodes of a chain without any are all candidates."""
+        """Set the rules; `checks` is by chain, and without checks all nodes are candidates."""
         self.rules = rules or GatewayRules()
         self.checks = dict(checks or {})
         self.records = GatewayRecords(self.rules)
@@ -74,10 +74,10 @@ class SessionSelector:
         self._rankings: dict[tuple[str, str, tuple[str, ...]], SessionRanking] = {}
 
     def take(self, outcomes: Iterable[ToldOutcome], now: int) -> OutcomeCounts:
-        """Take in outcomes of relays.
+        """Count outcomes of relays.
 
         Raises:
-            TooManyRecordsError: nothing was taken.
+            TooManyRecordsError: no outcome was counted.
         """
         counts, stored = self.records.take(outcomes, now)
         if stored:
@@ -85,8 +85,8 @@ class SessionSelector:
         return counts
 
     def passed_checks(self, chain: str, nodes: Iterable[str], now: int) -> None:
-        """Let nodes be taken for well again: a check has found them so."""
-        # Of the others there is nothing to take back.
+        """Mark nodes as healthy again, because a check found them so."""
+        # The other nodes have no failures to reset.
         out = [node for node in nodes if self.records.is_out(chain, node, now)]
         for node in out:
             self.records.passed_check(chain, node, now)
@@ -97,7 +97,7 @@ class SessionSelector:
         """Return the candidates with their tickets, at most `ranking_ms` old.
 
         Raises:
-            NobodyPassesError: see there.
+            NoCandidatePassesError: no candidate passes, and the rules draw from none then.
         """
         key = asked[:3]
         found = self._rankings.get(key)
@@ -105,7 +105,7 @@ class SessionSelector:
             return found
         made = self._ranked(asked, now)
         if self.rules.ranking_ms:
-            # The oldest leaves: whoever still asks for it has it made anew.
+            # The oldest ranking is dropped; a later request makes it again.
             self._rankings.pop(key, None)
             self._rankings[key] = made
             if len(self._rankings) > self.rules.max_rankings:
@@ -113,10 +113,10 @@ class SessionSelector:
         return made
 
     def select(self, asked: SelectionRequest, now: int) -> NodeSelection:
-        """Draw nodes.
+        """Draw nodes for a request.
 
         Raises:
-            NobodyPassesError: see there.
+            NoCandidatePassesError: as `get_ranking`.
         """
         ranking = self.ranking(asked, now)
         if asked.exclude:
@@ -146,7 +146,7 @@ class SessionSelector:
         failed = {} if checks is None else checks.left_out(rest, now)
         is_nobody = bool(rest) and len(failed) == len(set(rest))
         if is_nobody and checks is not None:
-            # Who has no stake is drawn in no case.
+            # Nodes without stake are never drawn.
             failed = {node: why for node, why in failed.items() if why in UNSTAKED}
             if not checks.rules.all_where_none_passes or len(failed) == len(set(rest)):
                 raise NobodyPassesError

@@ -1,7 +1,7 @@
-"""The service's HTTP: who may ask, what is asked, and an answer for whatever else comes.
+"""The HTTP application of the service: authorization, routing and error responses.
 
-A plain ASGI application: each request is answered in the server's loop, from memory; outcomes are
-answered when they are stored (docs/how-to/run-a-gateway.md#http-api).
+A plain ASGI application: each request is handled in the server's loop, from memory; outcomes are
+answered when they are stored (docs/how-to/run-a-gateway.md#what-it-answers).
 """
 
 import asyncio
@@ -24,10 +24,11 @@ from oracle.telemetry import gateway_metrics
 
 _JSON = (b"content-type", b"application/json")
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-# Whoever is refused before its body was read is not listened to any further.
+# The connection is closed if a request is refused before its body was read.
 _CLOSE = (b"connection", b"close")
 _NODES = "/v1/nodes/"
-# Outcomes that are not stored by then are answered with 202: they count, and are written later.
+# After this time, outcomes that are not stored are answered with 202: they count, and are written
+# later.
 _STORED_SECONDS = 2.0
 
 
@@ -37,8 +38,7 @@ class _Answer(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = (_JSON,)
 
 
-# What each path is answered by, and those that need no token: who was drawn can be repeated by
-# anybody.
+# The handler of each path, and the paths that need no token: anyone may verify past draws.
 GATEWAY_PATHS: Mapping[str, Callable[[GatewayCalls, bytes], object]] = MappingProxyType(
     {
         "POST /v1/select": GatewayCalls.select,
@@ -60,7 +60,7 @@ class _Route(NamedTuple):
     call: Callable[[GatewayCalls, bytes], object]
 
 
-# What a call may raise, as it is answered.
+# The response to each error that a handler may raise.
 _STATUS: dict[type[Exception], tuple[int, str]] = {
     TooManyRecordsError: (429, "too many nodes, sessions or ids; nothing was taken"),
     NobodyPassesError: (503, "no candidate passes the checks of its chain"),
@@ -68,7 +68,7 @@ _STATUS: dict[type[Exception], tuple[int, str]] = {
 
 
 class GatewayApp:
-    """An ASGI application; `token` is what requests must bear, and is kept as a hash."""
+    """The ASGI application; `token` is what requests must bear, and is kept as a hash."""
 
     def __init__(self, calls: GatewayCalls, token: str) -> None:
         self._calls = calls
@@ -81,7 +81,7 @@ class GatewayApp:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         answer = await self._answer(scope, receive)
         length = (b"content-length", str(len(answer.body)).encode())
         headers = [*answer.headers, length]
@@ -122,7 +122,7 @@ class GatewayApp:
         return _Answer(200, msgspec.json.encode(said))
 
     def _is_known(self, scope: Scope) -> bool:
-        """Compare in the same time, whatever is told."""
+        """Return whether the token is right, compared in constant time."""
         told = Headers(scope=scope).get("authorization", "")
         kind, _, token = told.partition(" ")
         is_right = hmac.compare_digest(sha256(token.encode("latin-1")).digest(), self._token)
@@ -136,7 +136,7 @@ def _refused(status: int, told: object, *, closes: bool = False) -> _Answer:
 
 
 async def _await_stored(stored: "Future[bool]") -> bool:
-    """Return whether outcomes are stored; False where that is not known in time."""
+    """Return whether outcomes are stored; False if that is unknown in time."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(stored), _STORED_SECONDS)
     except TimeoutError:
@@ -144,7 +144,7 @@ async def _await_stored(stored: "Future[bool]") -> bool:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the whole body, which the listener bounds; None: the client left."""
+    """Return the whole body, whose size the listener limits, or None if the client left."""
     parts = []
     while True:
         message = await receive()

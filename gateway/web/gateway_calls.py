@@ -1,4 +1,4 @@
-"""What each path of the service answers, as values that become JSON.
+"""The response of each path of the service, as values that become JSON.
 
 Times in milliseconds since 1970, latencies in milliseconds, rates from 0 to 1.
 """
@@ -18,27 +18,27 @@ from oracle.telemetry import gateway_metrics
 
 
 class Unready(NamedTuple):
-    """An answer of a service that does not do all of its work."""
+    """The response of a service that does only a part of its work."""
 
     told: dict[str, object]
 
 
 class AcceptedBatch(NamedTuple):
-    """A batch that counts in memory from now on; `stored` becomes known when it is written."""
+    """A batch that already counts in memory; `stored` resolves when it is written."""
 
     told: dict[str, int]
     stored: "Future[bool]"
 
 
 class GatewayCalls:
-    """Each takes a body, and returns what becomes JSON; may raise what `GatewayApp` knows."""
+    """Handlers that take a body and return what becomes JSON; `GatewayApp` handles their errors."""
 
     def __init__(self, service: SelectionService, clock: Callable[[], int]) -> None:
         self._service = service
         self._clock = clock
 
     def outcomes(self, body: bytes) -> AcceptedBatch:
-        """Take in a batch of outcomes: all of it, or with an error nothing."""
+        """Count a batch of outcomes: all of them, or none in case of an error."""
         service = self._service
         counts = service.take(outcomes_in(body, self._clock(), service.rules.ahead_ms))
         for became, many in zip(counts._fields, counts, strict=True):
@@ -56,7 +56,7 @@ class GatewayCalls:
         return _selected(done, asked)
 
     def rankings(self, body: bytes) -> dict[str, object]:
-        """Return tickets and a seed: whoever asks draws by itself, for a while."""
+        """Return tickets and a seed, with which a client draws by itself for a while."""
         asked = ranking_in(body)
         request = SelectionRequest(asked.chain, asked.session, tuple(asked.candidates))
         made, seed = self._service.ranking(request)
@@ -71,7 +71,7 @@ class GatewayCalls:
         }
 
     def checks(self, _body: bytes) -> dict[str, object]:
-        """Return what checks say of each node, by chain."""
+        """Return the check results of each node, by chain."""
         now = self._clock()
         return {
             chain: {
@@ -91,17 +91,17 @@ class GatewayCalls:
         }
 
     def run_checks(self, _body: bytes) -> dict[str, object]:
-        """Let the next round of each chain begin now; it is not waited for."""
+        """Start the next round of each chain now, without waiting for it."""
         self._service.check_soon()
         return {"begun": True}
 
     def node(self, name: bytes) -> dict[str, object]:
-        """Return what the node of that name is ranked by, on each chain where it has a record."""
+        """Return the statistics of the node of that name, on each chain where it has a record."""
         found = self._service.node(name.decode("utf-8", "replace"))
         return {chain: _figures(stats) for chain, stats in found}
 
     def epochs(self, _body: bytes) -> dict[str, object]:
-        """Return the seeds of epochs that are over, and the hashes of the others."""
+        """Return the seeds of ended epochs, and the commitments of all epochs."""
         past, others = self._service.epochs()
         told = [(one, {"seed": one.seed.hex()}) for one in past]
         told += [(one, {}) for one in others]
@@ -118,13 +118,13 @@ class GatewayCalls:
         }
 
     def health(self, _body: bytes) -> object:
-        """Tell whether all is well: outcomes are written down."""
+        """Return whether the service is ready: outcomes are written."""
         failure = self._service.failure
         told: dict[str, object] = {"version": __version__, "ready": failure is None}
         return told if failure is None else Unready({**told, "reason": failure})
 
     def metrics(self, _body: bytes) -> bytes:
-        """Everything for Prometheus, from memory."""
+        """Return all metrics for Prometheus, from memory."""
         return gateway_metrics.text()
 
 
@@ -151,7 +151,7 @@ def _selected(done: NodeSelection, asked: SelectBody) -> dict[str, object]:
 
 
 def _proof(done: NodeSelection, session: str) -> dict[str, object]:
-    """Return all that repeats a draw (docs/explanation/gateway.md#verifiable-draws)."""
+    """Return everything that repeats a draw (docs/explanation/gateway.md#repeating-a-draw)."""
     return {
         "values": [value.hex() for value in done.values],
         "chances": done.ranking.chances,

@@ -1,4 +1,4 @@
-"""What requests of a gateway say, read strictly: a fault is named by row and field.
+"""Parses request bodies of a gateway strictly; an error names the row and the field.
 
 See docs/how-to/run-a-gateway.md#http-api.
 """
@@ -13,12 +13,12 @@ from oracle.systems.pocket.relay_outcomes import BLAME, Blame, OutcomeKind, Rela
 
 MOST_ROWS = 1_000
 MOST_CANDIDATES = 100
-# Since 1970; no clock is beyond it, and no database refuses it.
+# The largest time since 1970; no clock exceeds it, and every database accepts it.
 _MOST_MS = 2**53
 _HOUR_MS = 3_600_000.0
 _KINDS = {kind.value: kind for kind in OutcomeKind}
 
-# Printable ASCII without blanks: a database takes it, and a log shows it, as it is.
+# Printable ASCII without blanks, which databases store and logs show unchanged.
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,128}\Z")]
 NameOrNone = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{0,128}\Z")]
 Time = Annotated[int, msgspec.Meta(ge=0, le=_MOST_MS)]
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
-    """Nothing that is not known is passed over."""
+    """A request body; unknown fields are rejected."""
 
 
 class OutcomeRow(_Body, kw_only=True):
@@ -61,7 +61,7 @@ class SelectBody(RankingBody, kw_only=True):
 
 
 class BodyError(Exception):
-    """A body that cannot be taken; `row` counts from 0, None: it is not in a row."""
+    """A body that cannot be accepted; `row` counts from 0, None: the error is not in a row."""
 
     def __init__(self, words: str, *, row: int | None = None, field: str | None = None) -> None:
         super().__init__(words)
@@ -69,7 +69,7 @@ class BodyError(Exception):
         self.field = field
 
     def answer(self) -> dict[str, object]:
-        """Return what the client is told."""
+        """Return the error response."""
         told = {"error": str(self), "row": self.row, "field": self.field}
         return {name: value for name, value in told.items() if value is not None}
 
@@ -80,10 +80,10 @@ _RANKING = msgspec.json.Decoder(RankingBody)
 
 
 def outcomes_in(body: bytes, now: int, ahead_ms: int) -> list[ToldOutcome]:
-    """Read a batch; one bad row refuses all of it.
+    """Parse a batch; one invalid row rejects all of it.
 
     Raises:
-        BodyError: it says where.
+        BodyError: names the row and the field.
     """
     rows = _read(_OUTCOMES, body).outcomes
     latest = now + ahead_ms
@@ -91,12 +91,12 @@ def outcomes_in(body: bytes, now: int, ahead_ms: int) -> list[ToldOutcome]:
 
 
 def selection_in(body: bytes) -> SelectBody:
-    """Read what is asked of `/v1/select`. Raises BodyError."""
+    """Parse the body of `/v1/select`. Raises BodyError."""
     return _checked(_read(_SELECT, body))
 
 
 def ranking_in(body: bytes) -> RankingBody:
-    """Read what is asked of `/v1/rankings`. Raises BodyError."""
+    """Parse the body of `/v1/rankings`. Raises BodyError."""
     return _checked(_read(_RANKING, body))
 
 
@@ -134,14 +134,14 @@ def _read(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        # Its words name the place, too; ours are for programs.
+        # msgspec's message names the place, too; the fields added here are for programs.
         raise _fault(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BodyError("is no JSON") from None
 
 
 def _fault(shape: Any, body: bytes, words: str) -> BodyError:  # noqa: ANN401  a type
-    """Find what was meant: the row, where there are rows, and the field."""
+    """Locate the error: the row, if there are rows, and the field."""
     try:
         told = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

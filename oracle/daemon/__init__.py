@@ -1,1 +1,1 @@
-"""Opens the parts of every command; the scheduler and its jobs, the lease, HTTP."""
+"""The parts of every command and of the daemon: the scheduler and its jobs, the lease, HTTP."""

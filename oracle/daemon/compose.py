@@ -1,6 +1,6 @@
-"""Puts together what reads the chain and folds it, from the settings; nothing here needs a key.
+"""Builds the parts that read the chain and fold it from the settings; needs no key.
 
-Opening asks no endpoint. `check_chain` does, and who reads from the chain calls it first.
+Opening contacts no endpoint. `check_chain` does, and must be called before the chain is read.
 """
 
 from collections.abc import Iterator
@@ -43,9 +43,9 @@ from oracle.store.ops.identity import Identity
 
 @dataclass(frozen=True, slots=True)
 class Index(Records):
-    """The records with the chain that they come from, and the fold between the two.
+    """The records with the chain that they come from, and the folder between both.
 
-    `facts` is what was learned of the endpoints of `chain`.
+    `endpoint_facts` caches what was learned about the endpoints of `chain`.
     """
 
     reader: EventReader
@@ -55,13 +55,13 @@ class Index(Records):
 
 
 def rules_hash(config: Config, reader: EventReader) -> Hash:
-    """Return what the contract must hold as its `rulesHash` before anything is sent to it."""
+    """Return the `rulesHash` that the contract must have before anything is sent to it."""
     rules = configured_rules(config)
     return rules_id(rules, reader.identity, report_settings(config.oracle, rules))
 
 
 def open_reader(config: Config) -> EventReader:
-    """Return what turns logs into events, and a feed's rows beside them; asks no endpoint.
+    """Return the reader that turns logs and a feed's rows into events; contacts no endpoint.
 
     Raises:
         InputError: the profile of `[network]` cannot be read, or a contract is missing.
@@ -75,10 +75,10 @@ def open_reader(config: Config) -> EventReader:
 
 @contextmanager
 def open_index(records: Records) -> Iterator[Index]:
-    """Open the endpoints and the fold over these records; asks no endpoint.
+    """Open the endpoints and the folder over these records; contacts no endpoint.
 
     Raises:
-        InputError: as `open_reader`, or an endpoint's address cannot be used.
+        InputError: as `open_reader`, or the address of an endpoint is invalid.
     """
     config, rules, store = records.config, records.rules, records.store
     reader, facts = open_reader(config), CapabilityCache(store, unix_seconds)
@@ -91,10 +91,10 @@ def open_index(records: Records) -> Iterator[Index]:
 def open_chain(
     config: Config, reader: EventReader, facts: CapabilityCache | None = None
 ) -> Iterator[ChainSource]:
-    """Open the endpoints; asks none of them.
+    """Open the endpoints; contacts none of them.
 
-    `facts` are those of the database, with the endpoints that were proven wrong; None: there is
-    no database, or none that the caller needs.
+    `endpoint_facts` is the database's cache, with the endpoints that were proven wrong; None: there
+    is no database, or the caller needs none.
     """
     facts, settings = facts or CapabilityCache(None, unix_seconds), config.chain
     max_bytes = settings.max_response_mib * 2**20
@@ -116,11 +116,12 @@ def open_chain(
 
 
 def check_chain(config: Config, chain: ChainSource, store: Store | None = None) -> ChainSource:
-    """Ask the endpoints whether they are of the configured chain, and return the chain.
+    """Check that the endpoints serve the configured chain, and return the chain.
 
     Raises:
-        TransientError: none answers, or one that `store` was read from seems to be gone.
-        InputError: it is another chain than `chain.id` says, or an address holds no contract.
+        TransientError: no endpoint answers, or a contract that `store` was indexed from is missing
+            now.
+        InputError: the chain's id is not `chain.id`, or an address holds no contract.
     """
     try:
         chain.check()
@@ -133,7 +134,7 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
 
 @contextmanager
 def open_checked_chain(config: Config) -> Iterator[ChainSource]:
-    """Open the endpoints without a database, and ask whether they are of the right chain.
+    """Open the endpoints without a database, and check that they serve the configured chain.
 
     Raises:
         InputError: as `open_reader` and `check_chain`.
@@ -144,12 +145,12 @@ def open_checked_chain(config: Config) -> Iterator[ChainSource]:
 
 
 def check_chain_of(index: Index) -> ChainSource:
-    """Ask the endpoints of an index, as `check_chain`, and return its chain."""
+    """Check the endpoints of an index as `check_chain` does, and return its chain."""
     return check_chain(index.config, index.chain, index.store)
 
 
 def _was_read_from(config: Config, store: Store) -> bool:
-    """Return whether the database was written from the configured contracts."""
+    """Return whether the database was indexed from the configured contracts."""
     with store.reading() as uow:
         known = uow.identity.get()
     return known is not None and (known.contracts, known.oracle) == _contracts_of(config)
@@ -161,7 +162,7 @@ def _contracts_of(config: Config) -> tuple[dict[str, Address], Address | None]:
 
 
 def recall_quarantine(chain: ChainSource, store: Store | None) -> None:
-    """Exclude the endpoints that the database names as proven wrong, by whichever process."""
+    """Exclude the endpoints that the database lists as proven wrong, by any process."""
     if store is not None:
         with store.reading() as uow:
             wrong = uow.facts.quarantine.reasons()
@@ -170,9 +171,9 @@ def recall_quarantine(chain: ChainSource, store: Store | None) -> None:
 
 @contextmanager
 def fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
-    """Open endpoints for a single look, without what is held of them but what was proven.
+    """Open new endpoints for a single check, without their history but their quarantine.
 
-    So each is asked, and says itself why it does not answer; who was proven wrong is not.
+    Each endpoint is contacted and reports its own errors; endpoints proven wrong are excluded.
     """
     settings = config.chain
     opened = EndpointPool.open(settings.endpoints, settings.id, providers=settings.providers)
@@ -182,9 +183,9 @@ def fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool
 
 
 def open_prober(index: Index, patience: float | None) -> Prober:
-    """Return what looks at every endpoint once an hour.
+    """Return the prober that probes every endpoint once an hour.
 
-    `patience`: how many seconds a tick waits for an answer; None: until it is there.
+    `max_wait_seconds` limits how long a tick waits for an answer; None: until the answer arrives.
     """
     start_block = index.config.chain.start_block
     prober = Prober(index.chain.endpoints, wanted_logs(index.reader), start_block, index.facts)
@@ -193,17 +194,17 @@ def open_prober(index: Index, patience: float | None) -> Prober:
 
 
 def wanted_logs(reader: EventReader) -> Filter:
-    """Return the filter of the logs that the reader reads."""
+    """Return the filter of the logs that the reader decodes."""
     return Filter(frozenset(reader.addresses), frozenset(reader.topics))
 
 
 def read_by_workers(index: Index, workers: int) -> None:
-    """Have blocks read by so many workers, whatever the settings say of history."""
+    """Let this number of workers read blocks, whatever `[history]` configures."""
     index.chain.prepare_on(_segment_executor(index.config, index.reader, workers))
 
 
 def _read_history_elsewhere(config: Config, reader: EventReader, chain: ChainSource) -> None:
-    """Give history to workers, where the settings say so."""
+    """Let workers read history if the settings configure workers."""
     workers = worker_count(config.history)
     if not workers:
         return
@@ -221,7 +222,7 @@ def _segment_executor(config: Config, reader: EventReader, workers: int) -> Segm
 
 
 def _segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
-    """Return how workers are to read history."""
+    """Return the plan by which workers read history."""
     network, policy = config.network, policy_of(config.verify)
     return SegmentPlan(
         chain_id=config.chain.id,
@@ -229,7 +230,7 @@ def _segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
         contracts=dict(network.contracts),
         oracle=config.oracle.address,
         options=dict(network.options),
-        # Workers read the chain alone: a feed is beside it.
+        # Workers read the chain only, without the feed.
         identity=reader.profile.identity,
         history=int(policy.history),
         receipts=policy.receipts,
@@ -239,7 +240,7 @@ def _segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
 
 
 def _block_hooks(records: Records, reader: EventReader) -> Iterator[BlockHook]:
-    """Yield them in the order of being called: a report is cut before a node is drawn."""
+    """Yield the block hooks in calling order: a report is cut before a node is drawn."""
     config, oracle = records.config, records.config.oracle
     if config.feed.url is not None:
         yield FeedHook(config.chain.start_block)
@@ -253,11 +254,11 @@ def _block_hooks(records: Records, reader: EventReader) -> Iterator[BlockHook]:
 
 
 def identify(index: Index) -> None:
-    """Write down what the database is about, or check that it is about the same.
+    """Store the database's identity, or check that the stored identity is the same.
 
     Raises:
-        InputError: the database belongs to another chain, contract or start block, or was
-            folded by other rules or with another length of period.
+        InputError: the database belongs to another chain, contract or start block, or was folded
+            with other rules or another period length.
     """
     identity, dispatch = _identity_of(index), index.dispatch_settings
     with index.store.transaction() as uow:
@@ -270,10 +271,10 @@ def identify(index: Index) -> None:
 
 
 def check_identity(index: Index) -> None:
-    """Check what the database is about, and write nothing.
+    """Check the database's identity; writes nothing.
 
     Raises:
-        InputError: as `identify`, but for the length of a period.
+        InputError: as `store_or_check_identity`, except for the period length.
     """
     identity = _identity_of(index)
     with index.store.reading() as uow:
@@ -282,7 +283,7 @@ def check_identity(index: Index) -> None:
 
 
 def _identity_of(index: Index) -> Identity:
-    """Return what the settings and the chain say that the database is about."""
+    """Return the database identity that follows from the settings and the chain."""
     config = index.config
     with index.store.reading() as uow:
         known = uow.identity.get()

@@ -1,4 +1,4 @@
-"""What a reporter works with: one account, a quorum, and two customers of both."""
+"""The contexts of a reporter: one account and one quorum, shared by reports and kickouts."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from oracle.txmgr.dry_run import dry_context
 
 @dataclass(frozen=True, slots=True)
 class ReporterContexts:
-    """Reports and kickouts of one reporter: they share its account and its quorum."""
+    """The contexts of reports and kickouts, which share an account and a quorum."""
 
     reporting: ReportingContext
     kickouts: KickoutContext
@@ -49,11 +49,11 @@ class ReporterContexts:
 
     @property
     def quorum(self) -> QuorumContext:
-        """Who signs with us."""
+        """The quorum of reporters that sign together."""
         return self.reporting.quorum
 
     def at(self, tx: TxContext) -> "ReporterContexts":
-        """Return the same with another account context, which sends the calls of both."""
+        """Return the same contexts with another account, which sends the calls of both."""
         registered = replace(tx, registry=CallRegistry(refusal_of))
         quorum = replace(self.quorum, tx=registered)
         contexts = ReporterContexts(
@@ -63,25 +63,25 @@ class ReporterContexts:
         return contexts
 
     def register(self) -> None:
-        """Let the account send pushes and the calls about kickouts."""
+        """Register pushes and kickout calls with the account."""
         registry = self.tx.registry
         registry.register(PushCall(self.reporting))
         for kind in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
             registry.register(kind(self.kickouts))
 
     def back_off_signer(self) -> None:
-        """Sign nothing for a while: the nonces of our account were used elsewhere."""
+        """Pause signing for a while, because the account's nonces were used elsewhere."""
         back_off_signer(self.quorum, signing_of(self.quorum), self.tx.actor)
 
     def dry(self, folder: Path) -> "ReporterContexts":
-        """Return the same for a dry run, which lays evidence down in `folder`."""
+        """Return the contexts of a dry run, which writes evidence to `folder`."""
         contexts = self.at(dry_context(self.tx))
         kickouts = contexts.kickouts.dry(contexts.quorum, folder)
         return replace(contexts, kickouts=kickouts)
 
 
 def register_dispatch(context: DispatchContext) -> None:
-    """Let the account of a dispatcher send starts, words about the queue, and the rest."""
+    """Register the dispatcher's calls (starts, queue, downloads, probes, contests)."""
     tasks = (StartCall, StartGroupCall, QueueCall, DropCall, DownloadCall)
     kinds = (*tasks, ProbeCall, EndProbeCall, SecondGroupCall, EndSecondGroupCall)
     for kind in kinds:

@@ -1,7 +1,7 @@
-"""What the running daemon finds wrong with itself: memory, written by the worker alone.
+"""The health of the running daemon, kept in memory and written by the worker only.
 
-`DaemonHealth.health` is what `/readyz`, metrics and the stored report (`health_reporter.py`) are
-made of (docs/explanation/health.md).
+`DaemonHealth.build_report` feeds `/readyz`, the metrics and the stored report
+(`health_reporter.py`); see docs/explanation/health.md.
 """
 
 from dataclasses import dataclass, field
@@ -23,58 +23,60 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_counts import OutboxFigures
 
-# Turns of a step that failed in a row before the daemon is not ready.
+# Consecutive failed ticks of a job before the daemon is not ready.
 READY_WITHIN_FAILURES = 3
-# Without an answer about the head for so long, no endpoint counts as answering. Time is that of
-# the daemon's monotonic clock: what a block says of its own time is no measure.
+# Without an answer about the head for this time, no endpoint counts as answering. Measured by the
+# daemon's monotonic clock, because block timestamps are no reliable measure.
 READY_WITHIN_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class DaemonHealth:
-    """How far the chain and the fold have come; None until the first look."""
+    """The progress of chain and fold, and everything that is wrong; None: not known yet."""
 
     liveness: JobLiveness
     newest: int | None = None
     final: int | None = None
     folded: BlockRef | Cursor | None = None
-    # As it was counted last; None: nothing is started.
+    # The dispatcher's balance at the last count; None: no tasks are started.
     dispatcher: AccountBalance | None = None
-    # Why nothing is folded or sent; None: no halt is active.
+    # The reason of the open halt, which stops folding and sending; None: no halt is open.
     halt: str | None = None
-    # No endpoint shows a new block; or one says that ours left the chain, and has to say it again.
+    # Whether no endpoint shows a new block; and whether one endpoint reports a fork that it must
+    # confirm.
     is_stalled: bool = False
     is_in_doubt: bool = False
-    # What endpoints say against each other, while nothing of either is taken in.
+    # What endpoints disagree about; blocks of neither are applied meanwhile.
     dispute: str | None = None
-    # The lowest block that was never read; None: there is none.
+    # The lowest block that was never read; None: there is no gap.
     gap: int | None = None
-    # The block that nobody gives as it must be; and why what was read is not sure enough yet.
+    # Why a block is refused by verification; and why the blocks are not verified well enough yet.
     refused: str | None = None
     unsure: str | None = None
-    # Why the feed beside the chain cannot be relied on; None: it can, or there is none.
+    # Why the feed beside the chain is unreliable; None: it is reliable, or not configured.
     feed: str | None = None
-    # Why the next report waits for a human; None: none does.
+    # Why the next report is held for the operator; None: it is not held.
     held: str | None = None
-    # Who of us sends nothing until a person says so, and why.
+    # Why senders are paused until the operator resumes them.
     paused: list[str] = field(default_factory=list)
-    # Who leads while this process stands by; None: it leads, or does not know yet.
+    # The leader while this process is a standby; None: this process leads, or the leader is
+    # unknown.
     standby_of: str | None = None
-    # What this process waits for before it leads; None: it leads, or stands by.
+    # What this process waits for before it leads; None: it leads, or is a standby.
     waits_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
-    # As it stood at the last count; None: not known here.
+    # The contract's state at the last count; None: unknown in this process.
     contract: ContractState | None = None
-    # For how long no daemon worked before this one, and why; None: it was a restart in order.
+    # How long no daemon ran before this one, and why; None: after an orderly restart.
     downtime: str | None = None
-    # How often a report is due; None: this process sends none.
+    # How often a report is due; None: this process sends no reports.
     heartbeat_seconds: int | None = None
     _heads: Heads | None = None
     _answered_at: float | None = None
     _raised: dict[Condition, str] = field(default_factory=dict)
 
     def saw(self, heads: Heads) -> None:
-        """Note the chain's heads; the same ones again are those of an older look."""
+        """Note the chain's heads; an unchanged object means that no endpoint answered since."""
         if heads is not self._heads:
             self._heads, self._answered_at = heads, self.liveness.clock()
         self.is_stalled = heads.stalled
@@ -88,12 +90,12 @@ class DaemonHealth:
             metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded.time))
 
     def folded_to(self, block: BlockRef | Cursor) -> None:
-        """Note the last block folded."""
+        """Note the last folded block."""
         self.folded = block
         metrics.BLOCK.labels("folded").set(block.number)
 
     def counted(self, figures: OutboxFigures | None) -> None:
-        """Note how the contract stands; where no endpoint told, it is not known any more."""
+        """Note the contract's state, or that it is unknown if no endpoint answered."""
         told = None if figures is None else figures.contract
         self.contract = None
         if told is not None:
@@ -103,31 +105,31 @@ class DaemonHealth:
 
     @property
     def chain(self) -> ChainView:
-        """Return what was seen of the chain, by memory alone."""
+        """Return the observed state of the chain, from memory only."""
         head = None if self._heads is None else self._heads.latest
         unknown = "this process has not looked at it" if self.contract is None else None
         return ChainView(head, self.contract, unknown)
 
     @property
     def lag_blocks(self) -> int | None:
-        """Blocks from folded to head; None while either is unknown."""
+        """The number of blocks between the folded block and the head; None if either is unknown."""
         if self.newest is None or self.folded is None:
             return None
         return max(0, self.newest - self.folded.number)
 
     def raise_condition(self, condition: Condition, detail: str) -> None:
-        """Report a condition that a loop found, until `clear_condition`; one of a kind."""
+        """Report a condition until `clear_condition`; a condition has one detail at a time."""
         self._raised[condition] = detail
 
     def clear_condition(self, condition: Condition) -> None:
-        """Note that the condition holds no more."""
+        """Clear a reported condition."""
         self._raised.pop(condition, None)
 
     def health(self) -> HealthReport:
-        """Return what is wrong, by memory alone; from any thread."""
+        """Return everything that is wrong, from memory only; callable from any thread."""
         loops = [*self._failing(), *self._silent()]
         if self.standby_of is not None:
-            # The leader indexes, into the same database.
+            # The leader indexes into the same database.
             return HealthReport.of(loops)
         waits = (
             []
@@ -156,7 +158,7 @@ class DaemonHealth:
         ]
 
     def _stopped(self) -> list[HealthFinding]:
-        """Return what keeps index and senders from going on, though every loop turns."""
+        """Return what stops index and senders while every job still ticks."""
         found = [] if self.halt is None else [HealthFinding(Condition.HALTED, self.halt)]
         if self.is_in_doubt:
             found.append(
@@ -194,7 +196,7 @@ class DaemonHealth:
         return found
 
     def _unsure(self) -> list[HealthFinding]:
-        """Return what is not believed, or not yet."""
+        """Return which data is not trusted, or not trusted yet."""
         found = []
         if self.refused is not None:
             found.append(

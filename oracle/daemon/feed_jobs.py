@@ -1,7 +1,7 @@
-"""The daemon's jobs for a feed beside the chain: poll it, look at old rows again, compare two.
+"""The daemon's jobs for a feed beside the chain: poll, reread old rows, compare with a second feed.
 
-An answer is waited for in a thread of its own: the head does not wait for a slow feed longer than
-for anything else (docs/explanation/feed.md#polling).
+Each answer is awaited on a separate thread: the head does not wait longer for a slow feed than for
+other requests (docs/explanation/feed.md#a-poll).
 """
 
 import time
@@ -27,7 +27,7 @@ from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import feed_metrics
 
-# How often to see whether old rows are due, or the second feed.
+# How often to check whether old rows are due for a reread, or rows for a comparison.
 CHECK_SECONDS = 10.0
 # A server may cap its pages at a single row; the last page is the empty one.
 _REREAD_PAGES = REREAD_IDS + 1
@@ -35,10 +35,10 @@ _REREAD_PAGES = REREAD_IDS + 1
 
 @dataclass(slots=True)
 class FeedJobs:
-    """What these jobs share; `health` is told why the daemon is not ready for the feed's sake.
+    """The state that the feed jobs share; `health.feed` holds why the feed makes it unready.
 
-    `patience`: how many seconds a tick waits for an answer; None: to its end. `clock` counts
-    seconds from anywhere, `wall` unix seconds.
+    `max_wait_seconds` is how many seconds a tick waits for an answer; None: until the answer
+    arrives. `clock` returns monotonic seconds, `wall_clock` unix seconds.
     """
 
     records: Records
@@ -51,19 +51,19 @@ class FeedJobs:
     _polling: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _rereading: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _comparing: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
-    # The poll before had not come to the end; and whether the end was seen since the last new row,
-    # so that reading known rows again is no work left to do.
+    # Whether the previous poll left rows unread; and whether the end of the feed was seen since the
+    # last new row. If it was, reading known rows again is not a backlog.
     _reads_on: bool = False
     _has_seen_end: bool = False
     _polled_at: float | None = None
 
     def jobs(self) -> list[Job]:
-        """Return the loops that read the feed."""
+        """Return the jobs that read the feed."""
         poll = self.records.config.feed.poll_seconds
         return [Job("feed", poll, self.poll), Job("feed check", CHECK_SECONDS, self.check)]
 
     def poll(self) -> Facts:
-        """Ask the feed for what is new, or take in what came."""
+        """Request new rows from the feed, or store the rows that arrived."""
         try:
             answer = self._polled()
             taken = None if answer is None else self._taken(answer)
@@ -107,11 +107,11 @@ class FeedJobs:
 
     @property
     def _is_behind(self) -> bool:
-        """Whether rows may follow that were never read."""
+        """Whether unread rows may follow."""
         return self._reads_on and not self._has_seen_end
 
     def check(self) -> Facts:
-        """Look at old rows again, of the feed itself and of the second one."""
+        """Read old rows again, and compare rows with the second feed."""
         with self.records.store.reading() as uow:
             cursor = uow.feed.cursor()
         if cursor is None:
@@ -150,7 +150,7 @@ class FeedJobs:
             log.error("feed_fault_detected", kind=one.kind, row=one.row, detail=one.detail)
 
     def show(self) -> None:
-        """Let `/metrics` and `/readyz` know how the feed stands."""
+        """Update `/metrics` and `/readyz` with the state of the feed."""
         with self.records.store.reading() as uow:
             cursor = uow.feed.cursor()
             faults = sum(one.kind in HOLDING for one in uow.feed.faults(is_open=True))
@@ -169,7 +169,7 @@ class FeedJobs:
 
 
 def _result(call: BackgroundCall[FeedAnswer], patience: float | None) -> FeedAnswer | None:
-    """Return what was asked for in the background; None: it is still under way."""
+    """Return the answer of a background call, or None while the call is running."""
     call.wait_seconds = patience
     ended = call.take()
     return None if ended is None else ended.result()
@@ -178,7 +178,7 @@ def _result(call: BackgroundCall[FeedAnswer], patience: float | None) -> FeedAns
 def open_feed_jobs(
     records: Records, health: DaemonHealth, patience: float | None, closing: ExitStack
 ) -> FeedJobs | None:
-    """Open the feed of `[feed]`, until `closing` closes it; None: there is none."""
+    """Open the feed of `[feed]` until `exit_stack` closes it; return None if there is none."""
     section = records.config.feed
     first, second = feed_client(section, "url"), feed_client(section, "compare_url")
     for client in (first, second):

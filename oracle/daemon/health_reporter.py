@@ -1,7 +1,7 @@
-"""Stores the daemon's health with its reasons every few seconds, on a thread of its own.
+"""Stores the daemon's health with its reasons every few seconds, on a separate thread.
 
-The worker may hang in a turn for a minute; what it hangs in is to be seen by then. What ended the
-daemon is written down as well, for whoever looks at the database when nobody works on it.
+The worker may hang in a tick for a minute, and the stored health has to show the cause by then. The
+reason for the daemon's end is stored as well, for readers of the database while no daemon runs.
 """
 
 import shutil
@@ -23,21 +23,21 @@ from oracle.store.database import Store
 from oracle.store.ops.health_repository import ReportedHealth
 from oracle.telemetry import health_metrics
 
-# How often the daemon looks at itself; and how often it says that nothing has changed.
+# How often health is evaluated; and after how many unchanged evaluations it is stored again.
 _LOOK_SECONDS = 1.0
 _REPEAT_LOOKS = 5
-# Below so much free space a database soon cannot be written.
+# With less free space the database soon cannot be written.
 LOW_DISK_BYTES = 256 << 20
 _MEBIBYTE = 1 << 20
-# A restart that takes no longer is not worth a message.
+# A shorter downtime counts as a restart and causes no notice.
 _RESTART_SECONDS = 60
-# A failure's text is cut here.
+# The maximum length of a stored failure, in characters.
 _MOST_TEXT = 2_000
 
 
 @dataclass(slots=True)
 class HealthReporter:
-    """Reports for one process, as it is named in the lease."""
+    """Stores the health of one process under the process's name in the lease."""
 
     store: Store
     watch: DaemonHealth
@@ -47,7 +47,7 @@ class HealthReporter:
     _repeat_in: int = 0
 
     def start(self) -> None:
-        """Report once, and from now on."""
+        """Evaluate health once, then repeatedly on a thread."""
         self._note_downtime()
         self.evaluate()
         threading.Thread(target=self._repeat, name="health", daemon=True).start()
@@ -57,7 +57,7 @@ class HealthReporter:
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Judge the daemon once, for metrics; store the result where it is new or old."""
+        """Evaluate health for the metrics; store it if it changed or the stored report is old."""
         health = self.watch.health()
         disk = self.store.disk
         low_disk = None if disk is None else low_disk_finding(disk)
@@ -71,22 +71,22 @@ class HealthReporter:
             with self.store.transaction() as uow:
                 uow.health.report(self.process, health.findings)
         except OracleError:
-            # Readers see that the report is old; the loops say what is wrong with the database.
+            # Readers see that the report is old; failing steps report the database error.
             health_metrics.UNREPORTED.inc()
             return
         self._reported, self._repeat_in = health, _REPEAT_LOOKS
 
     def _note_downtime(self) -> None:
-        """Keep since when no daemon has worked, for a notice."""
+        """Note the downtime before this process, for a notice."""
         with self.store.reading() as uow:
             before = uow.health.get()
         if before is not None:
             self.watch.downtime = downtime_of(before)
 
     def end(self, failure: str | None) -> None:
-        """Report no more; write down what ended the daemon, None: it was told to end.
+        """Stop reporting; store the failure that ended the daemon, or None for an orderly end.
 
-        A full disk may have room again once the write-ahead log was put into the database.
+        A full disk may have space again after the write-ahead log was checkpointed.
         """
         self._stop.set()
         text = None if failure is None else failure[:_MOST_TEXT]
@@ -102,7 +102,7 @@ class HealthReporter:
 
 
 def low_disk_finding(disk: Path) -> HealthFinding | None:
-    """Return that the disk of this folder is nearly full, or None."""
+    """Return a finding if the disk of this folder is nearly full, else None."""
     free = shutil.disk_usage(disk).free
     if free >= LOW_DISK_BYTES:
         return None
@@ -110,7 +110,7 @@ def low_disk_finding(disk: Path) -> HealthFinding | None:
 
 
 def downtime_of(before: ReportedHealth) -> str | None:
-    """Return since when no daemon worked and why, in words; None: a restart in order."""
+    """Return the length and the cause of the downtime, or None after an orderly restart."""
     if before.failure is None and before.age_seconds < _RESTART_SECONDS:
         return None
     reason = before.failure or ("it was told to end" if before.ended_at else "it was killed")
@@ -124,9 +124,9 @@ def reporting_health(
     command: str,
     lease_failure: Callable[[], OracleError | None],
 ) -> Iterator[None]:
-    """Report around the daemon's work, in the name of `command`, and store what ended it.
+    """Report health during the daemon's work under the name of `command`; store why it ended.
 
-    `lease_failure`: why the lease is no longer ours, None: it is.
+    `lease_failure` returns why the lease was lost, or None if it is held.
     """
     reporter = HealthReporter(store, health, holder_name(command))
     reporter.start()

@@ -1,4 +1,4 @@
-"""The daemon's job that takes blocks in, and what it lets `/readyz` know of them."""
+"""The daemon's job that indexes blocks and updates the health of the index."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from oracle.indexer.reorgs.reorg import Rewound
 from oracle.reporting.readiness import first_gap
 from oracle.telemetry.indexer_metrics import REFUSED
 
-# A second provider may be silent for so long before the daemon is not ready.
+# How long a second provider may be silent before the daemon is not ready.
 UNCONFIRMED_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class IndexJob:
-    """Takes in one window per tick; `wait` waits inside a tick, None: another tick comes."""
+    """Indexes one window per tick; `wait` blocks inside a tick, None: another tick follows."""
 
     index: Index
     ingest: IngestState
@@ -35,7 +35,7 @@ class IndexJob:
     wait: Callable[[float], object] | None = None
 
     def tick(self) -> Facts:
-        """Bring older blocks up to date, else take in one window, or go back over a fork."""
+        """Repair older blocks, else index one window, or rewind a fork."""
         index = self.index
         with index.store.reading() as uow:
             is_halted = uow.halts.reason() is not None
@@ -53,7 +53,7 @@ class IndexJob:
             elif isinstance(done, Rewound):
                 self.health.folded_to(done.ancestor)
         finally:
-            # Where nothing can be written, the lag grows all the same.
+            # The lag grows even if nothing can be written.
             self._show()
             self.maintenance.keep_trust()
         if done is not None:
@@ -63,13 +63,14 @@ class IndexJob:
         return self._wait_for_fork()
 
     def _reread(self) -> tuple[Facts, TransientError | None]:
-        """Read blocks again that can be read more surely; return the error of a silent endpoint.
+        """Reread blocks that can be verified better; return the error of a silent endpoint.
 
-        No endpoint may have those blocks any more: the head goes on all the same, and nothing is
-        reported meanwhile. Where a block is refused, it does not.
+        Possibly no endpoint has those blocks any more. The head goes on all the same, and nothing
+        is reported meanwhile; if a block is refused, the head stops.
 
         Raises:
-            TransientError: what is said of a block cannot be true, and no endpoint proves it.
+            TransientError: an endpoint's data about a block is inconsistent, and no endpoint proves
+                it.
         """
         try:
             return self.maintenance.reread(), None
@@ -81,7 +82,7 @@ class IndexJob:
             return None, error
 
     def _show(self) -> None:
-        """Let the HTTP server know how the index stands."""
+        """Update the health of the index."""
         health, maintenance = self.health, self.maintenance
         if self.ingest.heads is not None:
             health.saw(self.ingest.heads)
@@ -104,7 +105,7 @@ class IndexJob:
         health.dispute = fork_watch.held_up(self.ingest.clock())
 
     def _wait_for_fork(self) -> Facts:
-        """Where no tick follows, wait until the only endpoint may be asked about a fork again."""
+        """Wait, if no tick follows, until the only endpoint may confirm a fork."""
         if self.wait is None or not self.ingest.fork_watch.is_open():
             return None
         seconds = self.ingest.fork_watch.seconds_left(self.ingest.clock())
@@ -113,7 +114,7 @@ class IndexJob:
 
 
 def indexed_facts(done: Done) -> Mapping[str, object]:
-    """Return what the log says of a tick that changed something."""
+    """Return the log facts of a tick that changed something."""
     if isinstance(done, HaltChanged):
         did = "halted" if done.is_closed else "resumed"
         return {"did": did, "halt": done.name, "reason": done.reason}

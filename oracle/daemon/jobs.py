@@ -23,7 +23,8 @@ from oracle.daemon.statistics_jobs import STATISTICS_SECONDS, StatisticsJob, nod
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.loop import IngestState
 
-# How often to see whether an endpoint is due, each is once an hour, or a late one has answered.
+# How often to check whether a probe is due (each endpoint once an hour) or a late answer has
+# arrived.
 PROBE_SECONDS = 10.0
 
 
@@ -35,14 +36,14 @@ def open_jobs(
     closing: ExitStack,
     wait: Callable[[float], object] | None = None,
 ) -> list[Job]:
-    """Return the daemon's jobs in the order of their first ticks; those not configured are absent.
+    """Return the configured jobs of the daemon in the order of their first ticks.
 
-    `wait` waits inside a tick of a process that leaves when all is done (`run --once`): it renews
-    the lease itself, and has no job that only serves a process that stays. `closing` closes what
-    the jobs opened.
+    `wait` blocks inside a tick of a process that exits when all is done (`run --once`). Such a
+    process renews the lease in a job, and has no jobs that only a long-running process needs.
+    `exit_stack` closes what the jobs opened.
 
     Raises:
-        InputError: a target of notices, or a feed, cannot be used.
+        InputError: a notification target, or a feed, cannot be used.
     """
     config, poll, stays = index.config, index.config.chain.poll_seconds, wait is None
     patience = BACKGROUND_SECONDS if stays else None
@@ -57,10 +58,10 @@ def open_jobs(
     statistics = StatisticsJob(index, epoch, senders, ingest, health)
     prober = cache(partial(open_prober, index, patience))
     return [
-        # A daemon renews its lease on a thread: a long tick must not let it run out.
+        # A daemon renews its lease on a thread, so that a long tick does not let it expire.
         *([] if stays else [Job("lease", RENEW_SECONDS, partial(renew, index.store, epoch))]),
         Job("reconcile", RECONCILE_SECONDS, sending.reconcile_nonces),
-        # Before the index: notices read blocks that a rewind by hand is about to replace.
+        # Before the index: notices read blocks that a manual rewind is about to replace.
         *([notify_job(index, ingest, health, is_daemon=stays)] if config.notify else []),
         *([node_metrics_job(index)] if config.metrics.nodes and stays else []),
         *([] if feed is None else feed.jobs()),

@@ -1,4 +1,4 @@
-"""The daemon from its start to its end: what it opens, waits for, checks and repeats."""
+"""The daemon from start to end: opens its parts, checks them and runs the jobs."""
 
 from contextlib import ExitStack
 
@@ -35,9 +35,9 @@ def run_daemon(config: Config, sends: Sends, stop: StopSignal, *, is_standby: bo
     """Index, report, dispatch and serve until `stop`: one process, one lease.
 
     Raises:
-        LeaseHeldError: another process leads, and this one is no standby.
-        InputError: the settings do not fit the chain, the database or the contract.
-        FatalError: the lease was lost, or a job failed in a way that does not pass by itself.
+        LeaseHeldError: another process leads, and this process is no standby.
+        InputError: the settings do not match the chain, the database or the contract.
+        FatalError: the lease was lost, or a job failed permanently.
     """
     with ExitStack() as closing:
         _run(DaemonProcess(config, sends, stop, closing), is_standby=is_standby)
@@ -45,7 +45,7 @@ def run_daemon(config: Config, sends: Sends, stop: StopSignal, *, is_standby: bo
 
 
 def _run(process: DaemonProcess, *, is_standby: bool) -> None:
-    """Open everything in the order in which it can fail, then repeat the jobs until the end."""
+    """Open all parts in the order in which they can fail, then run the jobs until the end."""
     stop, health, closing = process.stop, process.health, process.closing
     records = open_unless_empty(process)
     closing.enter_context(supervised(health.liveness.stuck_reason))
@@ -74,13 +74,13 @@ def _run(process: DaemonProcess, *, is_standby: bool) -> None:
 
 
 def run_to_head(config: Config, sends: Sends, stop: StopSignal) -> Cursor | None:
-    """Index to the newest block, send what is due, and return the block folded last.
+    """Index to the newest block, send what is due, and return the last folded block.
 
-    A signal ends it between ticks.
+    A signal ends the run between ticks.
 
     Raises:
         FatalError: the index is halted, or holds blocks that nothing should be derived from.
-        TransientError: no endpoint answers, or it is unknown what became of a sent call.
+        TransientError: no endpoint answers, or the outcome of a sent call is unknown.
     """
     patience = EndpointPatience(stop)
     with ExitStack() as closing:
@@ -93,7 +93,7 @@ def run_to_head(config: Config, sends: Sends, stop: StopSignal) -> Cursor | None
         with leased(index.store, RUN_COMMAND) as epoch:
             senders = patience.borne(lambda: prepare_senders(process, index, epoch, openers))
             jobs = open_jobs(index, epoch, senders, process.health, closing, stop.event.wait)
-            # A block that is unconfirmed at the end would let the command exit with 1.
+            # A block that is still unconfirmed at the end would make the command exit with 1.
             index.chain.wait_for_slow_witnesses()
             run_once(patient(jobs, stop), stop.event)
             stop.check()

@@ -1,4 +1,4 @@
-"""The daemon's jobs that make sure of what it holds: repair, audit, compare with snapshots."""
+"""The daemon's jobs that verify the index: repair, reread, audit, and compare with snapshots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,30 +32,31 @@ from oracle.indexer.snapshots import (
 )
 from oracle.telemetry import integrity_metrics
 
-# How often contracts are asked what they count; and to look whether one that was late has told.
+# How often the contracts' counters are read; and the interval of the checks for a late answer.
 _COUNTERS_SECONDS = 3600.0
 COUNTERS_TURN_SECONDS = 10.0
-# So long a turn waits for an endpoint's answer beside the work; one that is late is looked for
-# later, for the head must not wait for it.
+# How long a tick waits for an endpoint's answer in the background. A late answer is used by a later
+# tick, because the head must not wait for it.
 BACKGROUND_SECONDS = 0.2
-# Blocks that no header proves are audited so many at a time.
+# Blocks that no header proves are audited in chunks of this size.
 _UNPROVEN_BLOCKS = 100
-# And so many may wait for that before it is said that they do.
+# This many blocks may wait for an audit before the daemon reports them.
 _WAITING_BLOCKS = 2 * _UNPROVEN_BLOCKS
-# How often a sample of the state is compared, and how many of them show every node.
+# How often a sample of the state is compared, and the number of samples that cover every node.
 _SAMPLE_SECONDS = 600.0
 _SAMPLE_PAGES = 256
 SNAPSHOT_TURN_SECONDS = 10.0
-# An endpoint that gives the audit no answer is left alone for a while.
+# The pause after an endpoint did not answer an audit.
 _BACKOFF_SECONDS = 60.0
 
 
 def unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
-    """Return which blocks nothing should be derived from; None: there are none.
+    """Return why some blocks must not be used yet, or None if all blocks are sound.
 
-    They came from endpoints proven wrong alone, or two endpoints differ about them, or no second
-    provider confirms them, or nothing proves them, or the state is not what they fold to.
-    `is_running`: the audit, and a second provider, come to the newest blocks later.
+    The blocks came only from endpoints that were proven wrong, or two endpoints disagree about
+    them, or no second provider confirms them, or nothing proves them, or the state is not what they
+    fold to. With `is_running`, the newest blocks may still wait for their audit and their second
+    provider.
     """
     spare = _WAITING_BLOCKS if is_running else 0
     with index.store.reading() as uow:
@@ -77,10 +78,11 @@ def unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
 
 @dataclass(slots=True)
 class MaintenanceJobs:
-    """What these jobs share with each other and with the index job; they write under the lease.
+    """The state that these jobs share with each other and with the index job; needs the lease.
 
-    `patience` is how many seconds a tick waits for an endpoint's answer beside the work, None:
-    until it is there. A tick that takes long marks its progress in `health`, and is not stuck.
+    `max_wait_seconds` is how many seconds a tick waits for an endpoint's answer in the background;
+    None: until the answer arrives. A tick that takes long marks its progress in `health`, so that
+    it does not count as stuck.
     """
 
     index: Index
@@ -93,7 +95,7 @@ class MaintenanceJobs:
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
     _backoff_until: float = 0.0
-    # When the contracts are asked next, and a sample of the state is compared.
+    # When the counters are read next, and when a sample of the state is compared next.
     _counts_again: float = 0.0
     _samples_again: float = 0.0
     _sample_page: int = 0
@@ -102,7 +104,7 @@ class MaintenanceJobs:
         self.auditor.wait_seconds = self.counters.background_call.wait_seconds = self.patience
 
     def backfill_scope(self) -> Facts:
-        """Bring an older database up to the configuration and the program, step by step."""
+        """Upgrade the blocks of an older configuration or version, one step at a time."""
         index = self.index
         done = backfill_next(
             index.chain, index.store, index.folder, self.scope_backfill, self._options()
@@ -110,13 +112,13 @@ class MaintenanceJobs:
         return None if done is None else _backfilled(done)
 
     def reread(self) -> Facts:
-        """Read the next blocks again that can be read more surely than they were."""
+        """Read the next blocks again that can be verified at a higher level than before."""
         index = self.index
         done = reread_next(index.chain, index.store, index.folder, self.rereader, self._options())
         return None if done is None else _reread(done)
 
     def why_unsure(self) -> str | None:
-        """Return why nothing may be reported of what is folded yet; None: it may."""
+        """Return why the folded state must not be reported yet, or None if it may be reported."""
         index = self.index
         with index.store.reading() as uow:
             fault = holding(uow)
@@ -135,18 +137,18 @@ class MaintenanceJobs:
         )
 
     def keep_trust(self) -> None:
-        """Write down who was found out, and what the chain was found to be worth.
+        """Store which endpoints were proven wrong and what was learned about the chain.
 
-        While blocks were read; the next process must know.
+        The next process needs both, so they are stored while blocks are read.
         """
         note_proven_wrong(self.index.chain, self.index.store, self._options())
         self.index.facts.flush_trust(self.epoch)
 
     def audit(self) -> Facts:
-        """Ask a second endpoint about final blocks, while the head can wait and nothing is halted.
+        """Audit final blocks with a second endpoint, unless the head is urgent or a halt is open.
 
-        What came from one alone that was proven wrong does not wait for that. That nobody answers
-        makes the daemon no less ready: it is told, and tried again later.
+        Blocks that came only from an endpoint that was proven wrong do not wait for the head. A
+        silent second endpoint does not affect readiness: the audit is logged and tried again later.
         """
         index, heads = self.index, self.ingest.heads
         if (
@@ -175,19 +177,19 @@ class MaintenanceJobs:
         return None if done is None else _audited(done)
 
     def _least(self) -> int:
-        """Return of how many new blocks at least a second endpoint is asked.
+        """Return the minimum number of new blocks for an audit by a second endpoint.
 
-        Where the headers prove what is read, of whole windows. Where they do not, its word is all
-        there is beside the giver's: then soon, and at once where nobody comes back to it.
+        Where headers prove the logs, whole windows are audited. Elsewhere the second endpoint is
+        the only other evidence: blocks are audited soon, and at once in a process that runs once.
         """
         if self.index.chain.is_vouched():
             return self.auditor.window
         return 1 if self.auditor.wait_seconds is None else _UNPROVEN_BLOCKS
 
     def snapshot(self) -> Facts:
-        """Make the next snapshot of the state, or compare a sample of the state with one.
+        """Write the next snapshot of the state, or compare a sample of the state with a snapshot.
 
-        At the head only: while history is read, the processor is for that.
+        This happens at the head only; during a backfill the processor is needed for the backfill.
         """
         index, heads, now = self.index, self.ingest.heads, self.ingest.clock()
         with index.store.reading() as uow:
@@ -214,7 +216,7 @@ class MaintenanceJobs:
         try:
             check = check_sample(source, page)
         except NoNearbySnapshotError:
-            # The snapshots come first.
+            # Snapshots must exist before samples can be compared.
             check = None
         if check is None:
             return None
@@ -229,7 +231,7 @@ class MaintenanceJobs:
         return None
 
     def compare(self) -> Facts:
-        """Compare what the contracts count with what we counted."""
+        """Compare the contracts' counters with the counts of the index."""
         if self.ingest.heads is None or not self.scope_backfill.is_sound:
             return None
         if not self.counters.background_call.is_out:
@@ -262,7 +264,7 @@ def _backfilled(done: ScopeBackfilled) -> Mapping[str, object]:
         facts["left"] = done.left
     if done.rebuilt is not None:
         facts |= {"did": "folded anew", "logs": done.rebuilt.logs, "same": done.rebuilt.same}
-        # Before anything is sent: these periods would be reported otherwise now.
+        # Logged before anything is sent: these periods would be reported differently now.
         facts["differing"] = list(done.rebuilt.differing)
     return facts
 

@@ -1,4 +1,4 @@
-"""The daemon's job that delivers notices, and a heartbeat, to the targets of `[[notify]]`."""
+"""The daemon's job that delivers notices and heartbeats to the targets of `[[notify]]`."""
 
 import time
 
@@ -19,10 +19,10 @@ _TICK_SECONDS = 2.0
 def notify_job(
     records: Records, ingest: IngestState, health: DaemonHealth, *, is_daemon: bool
 ) -> Job:
-    """Return the job that delivers notices; raises as `targets_of`.
+    """Return the job that delivers notices; raises as `open_targets`.
 
-    A daemon waits a moment for the answer of a target and reads it in the next tick; `run --once`
-    waits until the answer is there.
+    A daemon waits a moment for a target's answer and reads a late answer in the next tick; `run
+    --once` waits until the answer arrives.
     """
     targets = targets_of(records.config.notify, unix_seconds)
     notifier = Notifier(targets, records.store, records.rules, unix_seconds)
@@ -44,7 +44,7 @@ def notify_job(
         head = None if ingest.heads is None else ingest.heads.latest.number
         if is_daemon:
             report_health()
-        # What is told is no line of the log each time: metrics count it.
+        # Deliveries are counted by metrics and need no log line each.
         return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 
     return Job("notify", _TICK_SECONDS, tick)

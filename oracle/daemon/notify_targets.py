@@ -1,6 +1,6 @@
-"""What `[[notify]]` means to who tells: targets with their secrets.
+"""Builds the notification targets of `[[notify]]`, with their secrets.
 
-Apart from the section: to read settings, nobody needs a client of HTTP.
+Separate from the settings section, so that reading settings imports no HTTP client.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ _LEAST_SECRET = 16
 
 
 def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
-    """Return who is told. `clock`: unix seconds.
+    """Return the notification targets; `clock` returns unix seconds.
 
     Raises:
-        InputError: a secret is missing, short or readable by others; Apprise is missing or does
-            not know an address.
+        InputError: a secret is missing, short or readable by others; Apprise is missing or does not
+            support an address.
     """
     return [_target(one, clock) for one in told]
 

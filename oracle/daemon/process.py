@@ -1,4 +1,4 @@
-"""What the phases of the daemon's life share."""
+"""The state that the phases of a daemon process share."""
 
 import time
 from contextlib import ExitStack
@@ -21,9 +21,10 @@ class Sends(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DaemonProcess:
-    """The settings, the state and the end of one process that runs the daemon.
+    """The settings, the state and the stop signal of one daemon process.
 
-    `closing` closes what the phases opened. `board` shows the other reporters what is signed here.
+    `exit_stack` closes what the phases opened. `board` publishes what is signed here to the other
+    reporters.
     """
 
     config: Config

@@ -1,4 +1,4 @@
-"""Rules and database: the parts of a command that needs no endpoint, no contract and no key."""
+"""The rules and the database: what a command without endpoint, contract and key needs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from oracle.systems.registry import rule_set
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The settings, the rule set of `[rules]`, and the database, whose schema fits the code."""
+    """The settings, the rule set of `[rules]`, and a database whose schema matches the code."""
 
     config: Config
     rules: Rules
@@ -25,28 +25,28 @@ class Records:
 
     @property
     def report_settings(self) -> ReportSettings:
-        """Return the numbers of `[oracle]` that decide what a report says."""
+        """Return the settings of `[oracle]` that decide the content of a report."""
         return report_settings(self.config.oracle, self.rules)
 
     @property
     def dispatch_settings(self) -> DispatchSettings | None:
-        """Return the numbers of `[dispatch]`, or None where no node is drawn."""
+        """Return the settings of `[dispatch]`, or None if no node is drawn."""
         return dispatch_settings(self.config.dispatch, self.rules)
 
 
 def configured_rules(config: Config) -> Rules:
-    """Return the rule set of `[rules]`, with its changes."""
+    """Return the rule set of `[rules]` with its changes."""
     return rule_set(config.rules.set, config.rules.changes)
 
 
 @contextmanager
 def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
-    """Open the database with the configured rules, and close it at the end.
+    """Open the database with the configured rules, and close it on exit.
 
-    `create` makes the tables of an empty database.
+    `create` creates the tables of an empty database.
 
     Raises:
-        InputError: the database cannot be opened, or its schema does not fit the code.
+        InputError: the database cannot be opened, or its schema does not match the code.
     """
     rules = configured_rules(config)
     with Store.open(config.database.url, create=create) as store:
@@ -55,7 +55,7 @@ def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
 
 @contextmanager
 def open_folded_records(config: Config) -> Iterator[Records]:
-    """Open the records of a command that reads what was folded, by the rules that folded it.
+    """Open the database for a command that reads folded state under the rules that folded it.
 
     Raises:
         InputError: as `open_records`, or the database was folded by other rules.

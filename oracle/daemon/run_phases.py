@@ -1,4 +1,4 @@
-"""The phases of `run` around its jobs: an endpoint that answers, the lease, and the checks."""
+"""The phases around the jobs of `run`: wait for an endpoint, acquire the lease, run the checks."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -45,16 +45,16 @@ from oracle.store.schema import SchemaAge, schema_state
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
 
-# How the lease names its holder.
+# The command in the lease holder's name.
 RUN_COMMAND = "qos-oracle run"
-# How often a standby looks whether the leader is gone.
+# How often a standby tries to acquire the lease.
 STANDBY_SECONDS = 2.0
 
 T = TypeVar("T")
 
 
 def open_unless_empty(process: DaemonProcess) -> Records | None:
-    """Open the database, or return None where it is empty.
+    """Open the database, or return None if the database is empty.
 
     Raises:
         InputError: the database does not fit the code.
@@ -69,14 +69,14 @@ def wait_for_index(
     records: Records | None,
     retry: Callable[[Callable[[], ChainSource]], ChainSource] | None = None,
 ) -> Index | None:
-    """Open the index and have an endpoint answer; None: `stop` was set first.
+    """Open the index and wait until an endpoint answers; return None if `stop` was set first.
 
-    `records` None: the database is empty, and gets its tables once the chain is known to be the
-    configured one. `retry` repeats a question until an endpoint answers; None: as a daemon, which
-    serves meanwhile.
+    `records` is None if the database is empty; its tables are created once the endpoint's chain is
+    known to be the configured one. `retry` repeats a request until an endpoint answers; None: retry
+    as a daemon that serves its listeners meanwhile.
 
     Raises:
-        InputError: it is another chain, or its contracts are not the configured ones.
+        InputError: the endpoint serves another chain, or its contracts are not the configured ones.
     """
     config, closing, stop = process.config, process.closing, process.stop
 
@@ -104,10 +104,10 @@ def take_lease(
     *,
     is_standby: bool,
 ) -> int | None:
-    """Take the lease of the database and return its epoch, or None if `stop` was set first.
+    """Acquire the lease and return its epoch, or None if `stop` was set first.
 
     A standby checks the contract and then waits for the leader to end. Another process waits only
-    where the holder may be dead, until the lease expires.
+    if the holder may be dead, until the lease expires.
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
@@ -119,7 +119,8 @@ def take_lease(
             if stop.reason is not None:
                 return None
     else:
-        # The lease before the port, so that a second daemon names the first one in its error.
+        # The lease is acquired before the port is opened, so that a second daemon names the first
+        # one in its error.
         epoch, before = try_take(index.store, RUN_COMMAND)
         if epoch is not None:
             return epoch
@@ -135,14 +136,14 @@ def take_lease(
 
 
 def _await_lease(process: DaemonProcess, index: Index, before: LeaseState | None) -> int | None:
-    """Wait until the lease of the database is free or over, or its holder gone; return its epoch.
+    """Wait until the lease is free, has expired or lost its holder; return the acquired epoch.
 
     The wait is a job of the daemon: its failures are in the log, in the metrics and at `/readyz`.
-    None: `stop` was set first. Who does not stand by gives how the lease stood `before`: it waits
-    for a holder that may be dead, and for no other.
+    The result is None if `stop` was set first. A process that is no standby passes the
+    `previous_state` of the lease: it waits for that holder only, which may be dead.
 
     Raises:
-        LeaseHeldError: the holder lives, and this process does not stand by.
+        LeaseHeldError: the holder is alive, and this process is no standby.
         InputError: the database cannot be written.
     """
     stop, health, epochs = process.stop, process.health, list[int]()
@@ -170,10 +171,10 @@ def _await_lease(process: DaemonProcess, index: Index, before: LeaseState | None
 
 
 def refuse_living(held: LeaseState, before: LeaseState | None = None) -> None:
-    """Leave the lease to a holder that lives: this kernel says so, or it has just renewed it.
+    """Raise if the lease holder is alive: its process runs here, or it has just renewed the lease.
 
     Raises:
-        LeaseHeldError: it lives.
+        LeaseHeldError: the holder is alive.
     """
     has_acted = before is not None and (
         held.epoch != before.epoch or held.until_ms != before.until_ms
@@ -191,9 +192,10 @@ def _stand_by(health: DaemonHealth, held: LeaseState) -> None:
 def retry_until_answered(
     process: DaemonProcess, work: Callable[[], T], index: Index | None
 ) -> T | None:
-    """Return the result of `work`, repeated until an endpoint answers it.
+    """Return the result of `request`, repeated until an endpoint answers.
 
-    Meanwhile health, metrics and API are served, and the log says why. None: `stop` was set first.
+    Health, metrics and API are served meanwhile, and the log reports the reason. The result is None
+    if `stop` was set first.
     """
     try:
         return work()
@@ -208,7 +210,7 @@ def retry_until_answered(
 
 
 def _await_answer(process: DaemonProcess, work: Callable[[], T], index: Index | None) -> T | None:
-    """Do `work` until endpoints let it be done; return its result, or None if `stop` came first.
+    """Repeat `request` until an endpoint answers; return its result, or None if `stop` is set.
 
     The wait is a job of the daemon: its failures are in the log, in the metrics and at `/readyz`.
     """
@@ -216,7 +218,7 @@ def _await_answer(process: DaemonProcess, work: Callable[[], T], index: Index | 
 
     def try_again() -> Mapping[str, object]:
         if index is not None:
-            # An endpoint that was readmitted meanwhile may be asked again.
+            # An endpoint that was readmitted meanwhile may be used again.
             recall_quarantine(index.chain, index.store)
         results.append(work())
         stop.event.set()
@@ -231,7 +233,7 @@ def _await_answer(process: DaemonProcess, work: Callable[[], T], index: Index | 
 def prepare_senders(
     process: DaemonProcess, index: Index, epoch: int, openers: SenderOpeners
 ) -> Senders:
-    """Check everything that can be checked before the first tick, and open what sends.
+    """Run every check that is possible before the first tick, and open the senders.
 
     Raises:
         InputError: the database is of another chain or of other rules, or a key or the contract
@@ -240,7 +242,7 @@ def prepare_senders(
     """
     sends, health = process.sends, process.health
     index.store.fence(epoch)
-    # The leader before may have proven an endpoint wrong since this process began.
+    # The previous leader may have proven an endpoint wrong since this process started.
     recall_quarantine(index.chain, index.store)
     identify(index)
     halt_reason = finality_halt.show(index.store)
@@ -263,7 +265,7 @@ def prepare_senders(
 
 
 def _introduce(reporter: Reporter) -> None:
-    """Check the contract, and log who signs and who sends here, and whose signatures are gathered.
+    """Check the contract, and log the signer, the transmitter, the quorum and the peers.
 
     Raises:
         InputError: the contract is not as configured.
@@ -288,7 +290,7 @@ def _introduce(reporter: Reporter) -> None:
 
 
 def log_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:
-    """Log that the jobs begin, and where this process is served."""
+    """Log that the jobs start, and the addresses of the listeners."""
     structlog.get_logger().info(
         "daemon_started",
         version=__version__,
@@ -303,7 +305,7 @@ def log_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]
 
 @contextmanager
 def waking_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
-    """Let `[chain] websocket`, where it is set, start the index job at each new head."""
+    """Run the index job at each new head of `[chain] websocket`, if one is configured."""
     url = index.config.chain.websocket
     if url is None:
         yield
@@ -323,11 +325,11 @@ def waking_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
 
 
 def check_outcome(index: Index, senders: Senders) -> Cursor | None:
-    """Return the block that `run --once` folded last, if nothing is in doubt at its end.
+    """Return the last block folded by `run --once`, unless something is in doubt at its end.
 
     Raises:
         FatalError: the index is halted, or holds blocks that nothing should be derived from.
-        TransientError: it is unknown what became of a sent call.
+        TransientError: the outcome of a sent call is unknown.
     """
     with index.store.reading() as uow:
         cursor, halt_reason = uow.cursor.get(), uow.halts.reason()

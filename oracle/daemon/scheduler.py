@@ -1,9 +1,9 @@
-"""Repeats the daemon's jobs: one worker, one turn at a time, until `stop` is set.
+"""Runs the daemon's jobs: one worker, one tick at a time, until `stop` is set.
 
-The only place where a failure may end: a TransientError is logged and tried again at the next
-turn, anything else ends the daemon. Turns are short (docs/explanation/daemon.md#short-jobs), so a
-stop waits for the turn at hand and no longer. Every time here is the monotonic clock's: a wall
-clock that is stepped back or forth delays no turn.
+Failures end here and nowhere else: a TransientError is logged and retried at the next tick, any
+other error ends the daemon. Ticks are short (docs/explanation/daemon.md#short-jobs), so a stop
+waits for the current tick only. All times are of the monotonic clock, so a step of the wall clock
+delays no tick.
 """
 
 import math
@@ -19,27 +19,27 @@ from oracle.telemetry import metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.tracing import span
 
-# What a turn may take after a stop; then it is left alone in the middle of a network call. No
+# How long a tick may take after a stop; then it is abandoned in the middle of a network call. No
 # transaction is open there.
 PATIENCE_SECONDS = 3.0
-# A loop is silent when it missed this many turns, and at least this many seconds.
+# A job is silent after this many missed ticks, and at least this many seconds.
 MISSED_RUNS = 5
 LEAST_SILENCE_SECONDS = 60.0
-# The worker is stuck when its turn has shown no progress for so long: above what a turn takes in
-# which every endpoint hangs. Its process gives the lease up and ends.
+# The worker is stuck when its tick shows no progress for this time, which is longer than a tick in
+# which every endpoint hangs. The process then releases the lease and ends.
 STUCK_SECONDS = 180.0
 
 Clock = Callable[[], float]
-# What a tick did, for the log; None: nothing was to be done.
+# What a tick did, for the log; None: there was nothing to do.
 Facts = Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One of the daemon's loops.
+    """One of the daemon's jobs.
 
-    `turn` does one piece of work and returns what to say about it; None: nothing was to be done,
-    look again in `every_seconds`.
+    `tick` does one piece of work and returns what to log; None: there was nothing to do, and the
+    next tick follows in `every_seconds`.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(slots=True)
 class JobLiveness:
-    """When each loop last turned, in seconds of `clock`; read by other threads."""
+    """When each job last ticked, in seconds of `clock`; read by other threads."""
 
     clock: Clock
     _last: dict[str, float] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class JobLiveness:
     _progressed_at: float | None = None
 
     def expect(self, steps: Sequence[Job]) -> None:
-        """Listen to these loops from now on, and to no others."""
+        """Expect ticks of these jobs from now on, and of no others."""
         for step in steps:
             self.mark(step.name)
         self._allowed = {
@@ -67,16 +67,16 @@ class JobLiveness:
         }
 
     def mark(self, name: str) -> None:
-        """Note that the loop has turned."""
+        """Note that the job has ticked."""
         self._last[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:
-        """Note that a long turn goes on: meanwhile the loops behind it are not silent."""
+        """Note progress of a long tick, during which the waiting jobs do not count as silent."""
         self._progressed_at = self.clock()
         self._last = dict.fromkeys(self._last, self._progressed_at)
 
     def stuck_reason(self) -> str | None:
-        """Return why the worker counts as stuck, or None while its turns end."""
+        """Return why the worker counts as stuck, or None while its ticks end."""
         if not self._allowed or self._progressed_at is None:
             return None
         seconds = self.clock() - self._progressed_at
@@ -85,37 +85,37 @@ class JobLiveness:
         return f"the daemon's loop has not turned for {seconds:.0f} s"
 
     def failed(self, name: str, reason: str) -> int:
-        """Note that the turn failed in a way that may pass; return how many did in a row."""
+        """Note a failed tick that will be retried; return the number of consecutive failures."""
         count, _ = self._failing.get(name, (0, ""))
         self._failing[name] = (count + 1, reason)
         return count + 1
 
     def succeeded(self, name: str) -> int:
-        """Note that the turn did what it could; return how many before it failed in a row."""
+        """Note a successful tick; return the number of consecutive failures before it."""
         count, _ = self._failing.pop(name, (0, ""))
         return count
 
     def failing(self) -> dict[str, tuple[int, str]]:
-        """Return the loops whose last turn failed: how many in a row, and the last reason."""
+        """Return the jobs whose last tick failed, each with its failure count and last reason."""
         return dict(self._failing)
 
     def silent(self) -> list[str]:
-        """Return the loops that have not turned for too long."""
+        """Return the jobs that have not ticked for too long."""
         now = self.clock()
         return [
             name for name, allowed in self._allowed.items() if now - self._last[name] > allowed
         ]
 
     def end(self) -> None:
-        """Expect no loop any more: the worker is over."""
+        """Expect no job any more, because the worker has ended."""
         self._allowed = {}
 
 
 class Timetable:
-    """When each job is due next, by the monotonic clock; the worker takes the one due longest.
+    """When each job is due next, by the monotonic clock; the longest due job runs first.
 
-    A job is due one period after its last turn began. However often it is brought forward while
-    it turns, it turns once more.
+    A job is due one period after its last tick began. However often a job is brought forward during
+    its tick, it runs one more tick.
     """
 
     def __init__(self, jobs: Sequence[Job], clock: Clock = time.monotonic) -> None:
@@ -126,14 +126,14 @@ class Timetable:
         self._is_closed = False
 
     def bring_forward(self, name: str) -> None:
-        """Let the job be due now, behind those that are due already; from any thread."""
+        """Make the job due now, behind the jobs that are already due; callable from any thread."""
         with self._changed:
             if name in self._due_at:
                 self._due_at[name] = min(self._due_at[name], self._clock())
                 self._changed.notify()
 
     def close(self) -> None:
-        """Let no turn begin any more."""
+        """Start no tick any more."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -153,29 +153,29 @@ class Timetable:
 
 
 class Waker:
-    """Brings a job forward, from any thread; while no jobs run it does nothing."""
+    """Brings a job forward, from any thread; has no effect while no jobs run."""
 
     def __init__(self) -> None:
         self._timetable: Timetable | None = None
 
     def wake(self, name: str) -> None:
-        """Let the job of this name turn now and not at the end of its period."""
+        """Run the job of this name now instead of at the end of its period."""
         timetable = self._timetable
         if timetable is not None:
             timetable.bring_forward(name)
 
     def attach(self, timetable: Timetable | None) -> None:
-        """Set the timetable whose jobs are brought forward; None: there is none any more."""
+        """Set the timetable whose jobs are brought forward; None: detach."""
         self._timetable = timetable
 
 
 def run(
     steps: Sequence[Job], stop: threading.Event, liveness: JobLiveness, waker: Waker | None = None
 ) -> None:
-    """Turn every step until `stop` is set; `waker` brings single turns forward.
+    """Run every job until `stop` is set; `waker` brings single ticks forward.
 
     Raises:
-        Exception: whatever a step raised that does not pass by itself.
+        Exception: any error of a job other than TransientError.
     """
     failures: list[BaseException] = []
     timetable, waker = Timetable(steps), waker or Waker()
@@ -192,9 +192,9 @@ def run(
 
     liveness.expect(steps)
     for step in steps:
-        # Alerts see a zero before the first failure.
+        # Creates the series, so that alerts see a zero before the first failure.
         metrics.STEP_FAILURES.labels(step.name)
-    # A daemon thread: one that hangs in a network call never delays an exit.
+    # A daemon thread, so that a hanging network call never delays an exit.
     worker = threading.Thread(target=work, name="worker", daemon=True)
     waker.attach(timetable)
     worker.start()
@@ -210,12 +210,13 @@ def run(
 
 
 def run_once(steps: Sequence[Job], stop: threading.Event, clock: Clock = time.monotonic) -> None:
-    """Turn every step until none has anything to do, or `stop` is set: then no other turn begins.
+    """Run every job until none has anything to do, or `stop` is set, which ends it after a tick.
 
-    While one has, those before it keep their periods: a lease is renewed through a long backfill.
+    While one job has work, the others keep their periods, so that the lease is renewed during a
+    long backfill.
 
     Raises:
-        Exception: whatever a step raised; there is no next turn.
+        Exception: any error of a job, because there is no next tick.
     """
     turned: dict[str, float] = {}
 
@@ -241,7 +242,7 @@ def run_once(steps: Sequence[Job], stop: threading.Event, clock: Clock = time.mo
 
 
 def _run_job(step: Job, liveness: JobLiveness) -> bool:
-    """Turn once and tell whether there may be more to do."""
+    """Run one tick and return whether there may be more to do."""
     try:
         done = _measured(step)
     except TransientError as error:

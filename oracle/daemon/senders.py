@@ -1,6 +1,7 @@
-"""Keys, accounts, and what is signed and sent with them, put together from the settings.
+"""Builds keys, accounts and sender contexts from the settings.
 
-A key is opened when it is first needed, and once: its password takes a second, a KMS is asked.
+A key is opened once, when it is first needed: decrypting a keystore takes a second, and a KMS takes
+a request.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.context import Rank, SendSettings, TxContext
 
-# Endpoints take batches of a hundred.
+# The batch size that endpoints accept.
 _STARTS_AT_ONCE = 100
 _OTHER_RULES = (
     "rulesHash is made of [rules], network.profile and oracle.period_seconds, heartbeat_seconds, "
@@ -53,15 +54,16 @@ _OTHER_RULES = (
     "was changed, or let the contract's admin setRules"
 )
 
-# Opens the key of a role, or returns the one opened before; None: no such key is configured.
+# A function that opens the key of a role, or returns the opened one; None: no such key is
+# configured.
 OpenKey = Callable[[Role], Signer | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The account of reports and kickouts, and the other reporters; before any lease is held.
+    """The account of reports and kickouts with its peers, before any lease is held.
 
-    `board` shows the other reporters what is signed here. `peers` None: there are no others.
+    `board` publishes what is signed here to the other reporters; `peers` is None if there are none.
     """
 
     index: Index
@@ -77,13 +79,13 @@ class Reporter:
 
     @property
     def expected(self) -> Expected:
-        """Return what the contract must be like before this process sends to it."""
+        """Return the configuration that the contract must have before anything is sent to it."""
         return expected_contract(self.index.config, self.index.reader, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
 class SenderOpeners:
-    """What opens the keys and the reporter when they are first needed, and once."""
+    """Functions that open the keys and the reporter once, when they are first needed."""
 
     open_key: OpenKey
     open_reporter: Callable[[], Reporter]
@@ -91,35 +93,35 @@ class SenderOpeners:
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """What this process sends with, under its lease; None: not configured, or not to be sent."""
+    """The senders of this process under its lease; None: not configured, or not to be sent."""
 
     reporter: ReporterContexts | None = None
     dispatcher: DispatchContext | None = None
 
     @property
     def transmitter(self) -> TxContext | None:
-        """Return the account that sends reports, or None: a reporter may sign only."""
+        """Return the account that sends reports, or None if this reporter only signs."""
         if self.reporter is None or not self.reporter.tx.publisher.has_payer:
             return None
         return self.reporter.tx
 
     @property
     def accounts(self) -> list[TxContext]:
-        """Return the accounts that send, that of reports first."""
+        """Return the accounts that send, the account of reports first."""
         dispatcher = None if self.dispatcher is None else self.dispatcher.tx
         return [tx for tx in (self.transmitter, dispatcher) if tx is not None]
 
     @property
     def unproven_calls(self) -> list[str]:
-        """Return which used nonces show no receipt of ours, so that their fate is unknown."""
+        """Return the used nonces without a receipt of this account, whose outcome is unknown."""
         return [why for tx in self.accounts if (why := why_unproven(tx)) is not None]
 
 
 def key_opener(config: Config) -> OpenKey:
-    """Return what opens the keys of `[keys]`.
+    """Return a function that opens the keys of `[keys]`.
 
-    It raises InputError where a file is missing, readable by others or no keystore, a password is
-    wrong, or a key is another address's than configured.
+    The function raises InputError if a file is missing, readable by others or not a keystore, if a
+    password is wrong, or if a key has another address than configured.
     """
 
     @cache
@@ -134,17 +136,17 @@ def key_opener(config: Config) -> OpenKey:
 
 
 def reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
-    """Return the keys of reports, one or both; None where the configuration names none.
+    """Open the keys of reports, one or both; return None if none is configured.
 
     Raises:
-        InputError: as `key_opener`, or both are the same key.
+        InputError: as `make_key_opener`, or both are the same key.
     """
     signer, transmitter = open_key("signer"), open_key("transmitter")
     return None if signer is None and transmitter is None else ReporterKeys(signer, transmitter)
 
 
 def oracle_address(config: Config) -> Address:
-    """Return the oracle contract's address.
+    """Return the address of the oracle contract.
 
     Raises:
         InputError: no contract is configured.
@@ -155,13 +157,13 @@ def oracle_address(config: Config) -> Address:
 
 
 def kick_target(config: Config) -> Address | None:
-    """Return who ends a membership after a kickout, or None for an adapter, or nobody."""
+    """Return the contract that removes kicked-out members, or None if there is none."""
     written = config.network.contracts.get(ACTED_ON)
     return None if written is None else Address(written.lower())
 
 
 def expected_contract(config: Config, reader: EventReader, keys: ReporterKeys | None) -> Expected:
-    """Return what the oracle contract must be like before anything is sent to it."""
+    """Return the configuration that the oracle contract must have before anything is sent to it."""
     return Expected(
         target=kick_target(config),
         rules_hash=rules_hash(config, reader),
@@ -176,21 +178,21 @@ def expected_contract(config: Config, reader: EventReader, keys: ReporterKeys | 
 def report_account(
     config: Config, chain: ChainSource, keys: ReporterKeys | None = None
 ) -> SenderAccount:
-    """Return the account of reports at the oracle contract; without keys it can only look.
+    """Return the account of reports at the oracle contract; without keys it is read-only.
 
     Raises:
-        InputError: as `oracle_address`.
+        InputError: as `get_oracle_address`.
     """
     return _account(config, chain, oracle_address(config), keys)
 
 
 def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey) -> SenderAccount:
-    """Return the account that starts tasks, at the network contract.
+    """Return the account that starts tasks at the network contract.
 
     Raises:
-        InputError: `[dispatch]` or its key is missing, the key is one of the other two, or the
-            network has another dispatcher.
-        TransientError: no endpoint tells who the dispatcher is.
+        InputError: `[dispatch]` or its key is missing, the key is also a reporter key, or the
+            contract has another dispatcher.
+        TransientError: no endpoint returns the contract's dispatcher.
     """
     _settings_of_dispatch(config)
     dispatcher = open_key("dispatcher")
@@ -206,12 +208,12 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
 
 
 def dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
-    """Return whose key starts tasks; opens the key only where its address is not written down.
+    """Return the dispatcher's address; opens the key only if no address is configured.
 
-    None: no node is drawn, or there is no key.
+    The result is None if no node is drawn, or there is no key.
 
     Raises:
-        InputError: as `key_opener`.
+        InputError: as `make_key_opener`.
     """
     keys = config.keys
     is_drawing = dispatch_settings(config.dispatch, configured_rules(config)) is not None
@@ -227,7 +229,7 @@ def dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
 
 
 def open_results_folder(config: Config) -> ResultsFolder | None:
-    """Return the folder with the results of tasks; None where the configuration names none.
+    """Return the folder with the results of tasks, or None if none is configured.
 
     Raises:
         InputError: the folder is missing or unreadable.
@@ -240,10 +242,10 @@ def open_results_folder(config: Config) -> ResultsFolder | None:
 def open_reporter(
     index: Index, open_key: OpenKey, board: Board | None = None
 ) -> Iterator[Reporter]:
-    """Open the keys of reports and the ways to the other reporters; the chain was checked before.
+    """Open the keys of reports and the clients of the peers; the chain must have been checked.
 
     Raises:
-        InputError: as `oracle_address` and `reporter_keys`.
+        InputError: as `get_oracle_address` and `open_reporter_keys`.
     """
     config = index.config
     oracle_address(config)
@@ -259,7 +261,7 @@ def open_reporter(
 
 
 def sender_openers(index: Index, board: Board, closing: ExitStack) -> SenderOpeners:
-    """Return what opens the senders of an index; `closing` closes what it opened."""
+    """Return the openers of an index's senders; `exit_stack` closes what they open."""
     open_key = key_opener(index.config)
 
     @cache
@@ -270,11 +272,11 @@ def sender_openers(index: Index, board: Board, closing: ExitStack) -> SenderOpen
 
 
 def check_contract(reporter: Reporter) -> ContractConfiguration:
-    """Return what the oracle contract is like.
+    """Return the configuration of the oracle contract if it is as expected.
 
     Raises:
         InputError: the contract is not as configured.
-        TransientError: not enough endpoints answer to know.
+        TransientError: too few endpoints answer.
     """
     lines, address = reporter.account.lines, reporter.account.domain.contract
     constitution, found = inspected(lines, address, reporter.expected)
@@ -289,10 +291,10 @@ def check_contract(reporter: Reporter) -> ContractConfiguration:
 def reporter_contexts(
     reporter: Reporter, epoch: int, clock: Callable[[], float]
 ) -> ReporterContexts:
-    """Return what reports and kickouts work with under a lease's epoch; `clock`: unix seconds.
+    """Return the contexts of reports and kickouts under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: as `refuse_unproven`.
+        InputError: as `refuse_unproven_feed`.
     """
     index, peers = reporter.index, reporter.peers
     oracle, others = index.config.oracle, index.config.reporters
@@ -322,16 +324,16 @@ def reporter_contexts(
 def open_dispatcher(
     index: Index, open_key: OpenKey, epoch: int, clock: Callable[[], float]
 ) -> DispatchContext:
-    """Return what starts tasks under a lease's epoch; `clock`: unix seconds.
+    """Return the context that starts tasks under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: as `open_dispatch_account`, `refuse_unproven` and `open_results_folder`.
+        InputError: as `open_dispatch_account`, `refuse_unproven_feed` and `open_results_folder`.
         TransientError: as `open_dispatch_account`.
     """
     config = index.config
     account = open_dispatch_account(config, index.chain, open_key)
     tx = _tx_context(index, account, epoch, clock)
-    # Its planner counts what is on its way.
+    # The dispatch planner limits the calls in flight.
     sending = replace(tx.sending, max_in_flight=None)
     tx = replace(tx, sending=sending, role="dispatcher", batch_size=_STARTS_AT_ONCE)
     context = DispatchContext(
@@ -345,10 +347,10 @@ def open_dispatcher(
 
 
 def refuse_unproven(config: Config) -> None:
-    """Let nothing that rests on a feed go to a contract.
+    """Raise if data of a feed would be sent to a contract without permission.
 
     Raises:
-        InputError: it may not, and there is a feed.
+        InputError: a feed is configured, and `feed.may_publish` is off.
     """
     feed = config.feed
     if feed.url is not None and not feed.may_publish:
@@ -383,7 +385,7 @@ def _tx_context(
             max_attempts=limits.max_attempts,
             max_in_flight=limits.max_in_flight,
             l1_fee=L1Fee(limits.l1_fee),
-            # Of what a report has to live, half: else an expensive week would end all of them.
+            # Half of a report's lifetime: otherwise one expensive week would end all reports.
             most_margin_seconds=index.report_settings.ttl_seconds // 2,
         ),
     )
@@ -398,7 +400,8 @@ def _account(
     limits = config.limits
     return SenderAccount(
         chain.endpoints,
-        # Of the chain that was looked at: nothing is signed for one and sent to another.
+        # The chain id is that of the checked chain: nothing is signed for one chain and sent to
+        # another.
         domain=Domain(chain.chain_id(), contract),
         caps=SendLimits(
             fee_per_gas=limits.max_fee_per_gas_wei,

@@ -1,4 +1,4 @@
-"""The daemon's jobs that sign and send: reports, kickouts, starts of tasks; and their nonces."""
+"""The daemon's jobs that sign and send (reports, kickouts, task starts), and nonce checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ RECONCILE_SECONDS = 300.0
 
 @dataclass(slots=True)
 class SendingJobs:
-    """What the jobs of the senders share.
+    """The state that the sending jobs share.
 
-    `unsure_reason` returns why nothing may be sent of what is folded now, None: it may. `is_once`:
-    the process leaves when all is done, so that a difference of nonces ends it.
+    `unsure_reason` returns why the folded state must not be sent yet, None: it may be sent.
+    `is_one_shot`: the process exits when all is done, so that a nonce difference ends it.
     """
 
     senders: Senders
@@ -37,11 +37,11 @@ class SendingJobs:
     health: DaemonHealth
     unsure_reason: Callable[[], str | None]
     is_once: bool = False
-    # Whether our nonces were found to be the chain's; nothing is sent before.
+    # Whether the accounts' nonces match the chain's; nothing is sent before.
     is_reconciled: bool = False
 
     def publish(self) -> Facts:
-        """Plan a report or a kickout, or take the next step towards the chain."""
+        """Plan a report or a kickout, or advance its transaction by one step."""
         reporter, heads = self.senders.reporter, self.ingest.heads
         if reporter is None or heads is None:
             return None
@@ -59,14 +59,14 @@ class SendingJobs:
         return step_facts(sent or plan_push(reporting, heads) or plan_kick(kickouts, heads))
 
     def _note_waiting_report(self, context: ReportingContext) -> None:
-        """Let `/readyz` know why no report goes, and the log when that changes."""
+        """Update the reason why no report is sent, and log it when it changes."""
         reason = why_waiting(context)
         if reason is not None and reason != self.health.held:
             structlog.get_logger().warning("report_deferred", reason=reason)
         self.health.held = reason
 
     def dispatch(self) -> Facts:
-        """Plan starts of drawn tasks, or take the next step with all that can be taken along."""
+        """Plan starts of drawn tasks, or advance their transactions by one batch."""
         dispatcher, heads = self.senders.dispatcher, self.ingest.heads
         if dispatcher is None or heads is None or self.unsure_reason() is not None:
             return None
@@ -76,7 +76,7 @@ class SendingJobs:
         return step_facts(plan_next(dispatcher, heads) or manager.step(heads))
 
     def confirm(self) -> Facts:
-        """Look for what was sent, of every account."""
+        """Look up the receipts of sent transactions, for every account."""
         heads = self.ingest.heads
         if heads is None:
             return None
@@ -84,10 +84,10 @@ class SendingJobs:
         return step_facts(next((step for step in steps if step is not None), None))
 
     def reconcile_nonces(self) -> Facts:
-        """Compare the nonces of our accounts with the chain's.
+        """Compare the nonces of the accounts with the chain's.
 
-        A difference that a person has to solve ends a start, and a process that runs once; in a
-        daemon that runs, the sender is paused.
+        A difference that only the operator can solve ends the start-up and a process that runs
+        once; in a running daemon, the sender is paused.
         """
         reporter, accounts = self.senders.reporter, self.senders.accounts
         for tx in accounts:
@@ -105,13 +105,13 @@ class SendingJobs:
 
 
 def show_pauses(senders: Senders, health: DaemonHealth) -> None:
-    """Let `/readyz` know whose calls wait for a person who has not paused them."""
+    """Update the reasons of pauses that the operator did not request."""
     reasons = [read(tx) for tx in senders.accounts for read in (backoff_reason, why_unproven)]
     health.paused = [reason for reason in reasons if reason is not None]
 
 
 def step_facts(step: StepResult | None) -> Facts:
-    """Return what the log says of a step."""
+    """Return the log facts of a step."""
     if step is None:
         return None
     facts = {"did": step.did, "intent": step.intent, "detail": step.detail}

@@ -1,4 +1,4 @@
-"""Reports to systemd: ready, alive, stopping (sd_notify(3)). Without systemd nothing is sent."""
+"""Notifies systemd: ready, alive, stopping (sd_notify(3)). Without systemd nothing is sent."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import structlog
 
-# Keep-alives within one watchdog period: one that is lost ends nobody.
+# Keep-alives within one watchdog period, so that a lost one has no effect.
 _PINGS_PER_PERIOD = 3
 _MICROSECONDS = 1_000_000
 
@@ -17,10 +17,10 @@ _MICROSECONDS = 1_000_000
 def supervised(
     stuck_reason: Callable[[], str | None], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Report to systemd around the daemon's work, and keep its watchdog quiet while work goes on.
+    """Notify systemd during the daemon's work, and keep its watchdog alive while work goes on.
 
-    The keep-alive is a thread's that looks at the worker: a process whose worker is stuck, or
-    which gets no time at all, sends none and is killed after `WatchdogSec`.
+    A thread checks the worker and sends the keep-alive. A process whose worker is stuck, or which
+    gets no processor time at all, sends none and is killed after `WatchdogSec`.
     """
     ended = threading.Event()
     seconds = _watchdog_seconds(environment)
@@ -44,7 +44,7 @@ def supervised(
 
 
 def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
-    """Return the watchdog's period; None: there is none, or it is another process's."""
+    """Return the watchdog period, or None if there is none or it is of another process."""
     period, process = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     if not period.isdecimal() or process not in {"", str(os.getpid())}:
         return None
@@ -52,11 +52,11 @@ def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
 
 
 def _send(state: str, environment: Mapping[str, str]) -> None:
-    """Send a state to the service manager; a manager that is gone is no failure of the daemon."""
+    """Send a state to the service manager; an unreachable manager is no failure of the daemon."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
-    # An address in the abstract namespace is written with `@` for its zero byte.
+    # An abstract socket address is written with `@` for its zero byte.
     place = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         try:

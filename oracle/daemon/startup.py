@@ -1,4 +1,4 @@
-"""The servers of the daemon, its traces, and what is set in the interpreter at its start."""
+"""The daemon's listeners and traces, and the interpreter settings at its start."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -29,15 +29,15 @@ _MADE_BEFORE_A_LOOK = 50_000
 
 @contextmanager
 def serving_all(process: DaemonProcess, index: Index | None) -> Iterator[dict[str, str]]:
-    """Answer who watches the daemon and, where the settings say so, the other reporters.
+    """Serve the operators' listener and, if configured, the statements listener and the read API.
 
-    Yields the addresses, by the section that each comes from. `index` None: there are no tables
-    yet, and nothing that the read API could answer.
+    Yields the addresses by settings section. With `index` None the database has no tables yet, and
+    the read API has no data.
 
     Raises:
         InputError: a port is in use, or a certificate cannot be used.
     """
-    # Here, and not above: `run --once` serves nobody, and is there sooner without it.
+    # Imported here because `run --once` serves nothing and starts faster without them.
     from oracle.daemon.web.health_app import health_app  # noqa: PLC0415
     from oracle.daemon.web.http_server import serving  # noqa: PLC0415
     from oracle.daemon.web.statements_app import statements_app  # noqa: PLC0415
@@ -63,7 +63,7 @@ def serving_all(process: DaemonProcess, index: Index | None) -> Iterator[dict[st
 
 @contextmanager
 def tracing(endpoint: str | None) -> Iterator[None]:
-    """Send traces of the steps to a collector; None: make none.
+    """Export traces of the steps to a collector; None: no traces.
 
     Raises:
         InputError: the extra `otel` is not installed.
@@ -91,13 +91,14 @@ def read_api_of(
 ) -> "FastAPI":
     """Return the read API and the pages over the database.
 
-    `head` tells the newest block, where it is known; `clock` unix seconds; `act` what is played,
-    where it is a demonstration.
+    `get_head` returns the newest block, or None if unknown; `clock` returns unix seconds; `get_act`
+    returns the current act of a demonstration.
 
     Raises:
-        InputError: the database does not fit the program.
+        InputError: the database does not match the program.
     """
-    # Its models take a tenth of a second, and only who serves it has them.
+    # Imported here because the models take a tenth of a second, which only a serving process should
+    # pay.
     from oracle.daemon.web.api.read_api import read_api  # noqa: PLC0415
 
     archive = EventArchive(
@@ -124,11 +125,11 @@ def read_api_of(
 
 
 def freeze_garbage() -> None:
-    """Keep what the daemon is made of from the garbage collector, and let that come more rarely.
+    """Exclude long-lived objects from garbage collection, and collect less often.
 
-    A window makes some ten thousand events and rows and drops them again, none of them in a
-    circle; looking for circles each seven hundred, and through all that was imported, cost a
-    third of a backfill (benchmarks/backfill.py).
+    A window creates and drops some ten thousand events and rows, none of them in a reference cycle.
+    Searching for cycles every 700 allocations, through everything that was imported, cost a third
+    of a backfill (benchmarks/backfill.py).
     """
     gc.collect()
     gc.freeze()

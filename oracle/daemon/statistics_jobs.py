@@ -1,4 +1,4 @@
-"""The daemon's jobs that count: database, outbox and accounts, endpoints, and single nodes."""
+"""The daemon's statistics jobs: database, outbox and accounts, endpoints, and single nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ _NODE_METRICS_SECONDS = 30.0
 
 @dataclass(slots=True)
 class OutboxStatistics:
-    """Counts for `/metrics`; remembers what is over for good."""
+    """The outbox figures for `/metrics`; finished entries are counted only once."""
 
     _rows: OutboxRecount = field(default_factory=OutboxRecount)
 
@@ -37,7 +37,7 @@ class OutboxStatistics:
         heads: Heads | None,
         reporting: ReportingContext | None,
     ) -> OutboxFigures | None:
-        """Look once, at accounts by their role; none of them: tell nothing."""
+        """Count the outbox of these accounts, by role; return None if there are no accounts."""
         first = next(iter(contexts.values()), None)
         if first is None:
             return None
@@ -52,7 +52,7 @@ class OutboxStatistics:
 
 @dataclass(slots=True)
 class StatisticsJob:
-    """Counts for `/metrics`, and notes how endpoints and accounts are, for other processes."""
+    """Computes the figures of `/metrics`, and stores the endpoints' state for other processes."""
 
     index: Index
     epoch: int
@@ -66,7 +66,7 @@ class StatisticsJob:
         self._database = DatabaseCount(self.index.store, self.index.folder, self.ingest.clock)
 
     def count(self) -> Facts:
-        """Count the database, and store what was learned of the endpoints."""
+        """Count the database, and store what was learned about the endpoints."""
         transmitter, reporter = self.senders.transmitter, self.senders.reporter
         show_pauses(self.senders, self.health)
         self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.facts)
@@ -92,9 +92,9 @@ class StatisticsJob:
 
 
 def balance_at(context: TxContext | None) -> int | None:
-    """Return what the context's account has, in wei; None: nobody tells now.
+    """Return the balance of the context's account in wei, or None if no endpoint answers.
 
-    What else is counted does not wait for an endpoint that is silent.
+    The other figures do not wait for a silent endpoint.
     """
     if context is None:
         return None
@@ -105,7 +105,7 @@ def balance_at(context: TxContext | None) -> int | None:
 
 
 def node_metrics_job(index: Index) -> Job:
-    """Return the job that fills the metrics about single nodes."""
+    """Return the job that updates the metrics of single nodes."""
 
     def tick() -> None:
         max_nodes = index.config.metrics.max_nodes

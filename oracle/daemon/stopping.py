@@ -1,10 +1,10 @@
-"""How a command hears that it is to end: a signal is noted, and nothing is raised by it.
+"""Signal handling of commands: a signal is noted, and its handler raises nothing.
 
-What a signal's handler raises comes up in the middle of anything: in a weak reference's callback,
-where Python prints it and goes on. And a handler runs on the main thread alone, which sleeps on
-where the kernel gave the signal to another one. So the handlers do nothing: Python writes the
-signal's number to a socket wherever it arrives, a thread reads it there, and everything that
-waits, waits for `StopSignal.event` (decision 0131).
+An exception from a signal handler is raised in the middle of anything, for example in the callback
+of a weak reference, where Python prints it and continues. Also, a handler runs on the main thread
+only, which sleeps on if the kernel delivered the signal to another thread. Therefore the handlers
+do nothing: Python writes the signal's number to a socket, a thread reads it there, and everything
+that waits, waits for `StopSignal.event` (decision 0131).
 """
 
 import os
@@ -20,19 +20,20 @@ import typer
 from oracle.errors import FatalError
 from oracle.rpc.background import in_background
 
-# What a shell adds to the number of the signal that ended a command.
+# The exit code of a command that a signal ended is this plus the signal's number.
 KILLED = 128
-# From the first signal on; whatever still waits then, for an endpoint, a database, a disk, is cut
-# off. Below what systemd (ops/systemd) and Docker wait before they kill: ten seconds.
+# Time from the first signal until the process is cut off, whatever still waits for an endpoint, a
+# database or a disk. Shorter than the ten seconds that systemd (ops/systemd) and Docker wait before
+# they kill.
 STOP_SECONDS = 8.0
 
-# No signal has this number: the block is over.
+# No signal has this number; it ends the listener thread.
 _OVER = 0
 
 
 @dataclass(slots=True)
 class StopSignal:
-    """Set when a command is to end; `number` is the signal that said so, None: none did."""
+    """Set when a command is to end; `signal_number` is the signal that caused it, or None."""
 
     event: threading.Event = field(default_factory=threading.Event)
     number: int | None = None
@@ -40,51 +41,51 @@ class StopSignal:
 
     @property
     def reason(self) -> str | None:
-        """The name of the signal; None: none came."""
+        """The name of the received signal, or None."""
         return None if self.number is None else signal.Signals(self.number).name
 
     @property
     def has_ended_unasked(self) -> bool:
-        """Whether it was ended, and no signal came."""
+        """Whether the command was ended without a signal."""
         return self._is_over and self.number is None
 
     def tell(self, number: int) -> None:
-        """Note the signal, and end what waits for the event."""
+        """Note the signal, and set the event."""
         self.number = number
         self.end()
 
     def end(self) -> None:
-        """End what waits for the event, for good."""
+        """Set the event permanently."""
         self._is_over = True
         self.event.set()
 
     def clear(self) -> None:
-        """Let the event be waited for once more; what ended for good stays so."""
+        """Clear the event, so that it can be waited for again, unless it was set permanently."""
         self.event.clear()
-        # In this order, so that a signal that comes now is not forgotten.
+        # In this order, so that a signal that arrives now is not lost.
         if self._is_over:
             self.event.set()
 
     def check(self) -> None:
-        """Leave, where a signal came: for who is in the middle of something.
+        """Exit if a signal was received; for code in the middle of its work.
 
         Raises:
-            typer.Exit: 128 and the number of the signal.
+            typer.Exit: with 128 plus the number of the signal.
         """
         if self.number is not None:
             raise typer.Exit(KILLED + self.number)
 
 
 def until_told(work: Callable[[StopSignal], None]) -> None:
-    """Do the work of a command; SIGTERM and SIGINT tell its `StopSignal`.
+    """Run the work of a command; SIGTERM and SIGINT set its `StopSignal`.
 
-    It is done on a thread of its own, so that a signal is heard whatever it waits for. Where it
-    has not ended STOP_SECONDS after the first signal, or a second one comes, the whole process
-    ends at once, as if it were killed, with 128 and the number of the signal.
+    The work runs on a separate thread, so that a signal is handled whatever the work waits for. If
+    the work has not ended STOP_SECONDS after the first signal, or a second signal arrives, the
+    whole process ends at once, as if it were killed, with 128 plus the number of the signal.
 
     Raises:
-        FatalError: the work was ended by itself, without a signal and without a reason: a
-            supervisor that restarts failures must not take this for a wish.
+        FatalError: the work ended without a signal and without an error; a supervisor that restarts
+            failures must not take this for an orderly stop.
     """
     stop = StopSignal()
     with listening(stop, cut_off=os._exit):
@@ -99,10 +100,10 @@ def listening(
     numbers: tuple[int, ...] = (signal.SIGTERM, signal.SIGINT),
     cut_off: Callable[[int], object] | None = None,
 ) -> Iterator[None]:
-    """Let these signals tell `stop`; what they did before comes back afterwards.
+    """Pass these signals to `stop`, and restore the previous handlers on exit.
 
-    `cut_off` is called with an exit code, from a thread, where it takes too long or another one
-    comes; None: it may take as long as it takes.
+    `force_exit` is called with an exit code, from a thread, if stopping takes too long or another
+    signal arrives; None: stopping may take any time.
     """
     arrives, told = socket.socketpair()
     told.setblocking(False)
@@ -125,7 +126,7 @@ def listening(
 
 
 def _ignore(_number: int, _frame: object) -> None:
-    """Be a handler, so that Python takes the signal up: its number is in the socket by now."""
+    """Do nothing; with a Python handler the signal's number is written to the socket."""
 
 
 def _hear(
@@ -134,7 +135,7 @@ def _hear(
     stop: StopSignal,
     cut_off: Callable[[int], object] | None,
 ) -> None:
-    """Tell the first signal; whatever follows, or nothing in time, cuts off."""
+    """Note the first signal; cut off after a second signal or the timeout."""
     first = _next(arrives, numbers)
     if first == _OVER:
         return
@@ -153,9 +154,9 @@ def _hear(
 
 
 def _next(arrives: socket.socket, numbers: tuple[int, ...]) -> int:
-    """Wait for one of these signals, or for the end; others with a handler are written there too.
+    """Return the next of these signals, or the end marker; other handled signals are skipped.
 
-    Raises TimeoutError: nothing came.
+    Raises TimeoutError: no signal arrived in time.
     """
     while True:
         (number,) = arrives.recv(1)

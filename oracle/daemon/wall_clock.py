@@ -1,8 +1,8 @@
-"""The wall clock of the daemon: for timestamps that people and other processes read."""
+"""The daemon's wall clock, for timestamps that people and other processes read."""
 
 import time
 
 
 def unix_seconds() -> float:
-    """Return the seconds since 1970-01-01 UTC; the operator may step this clock back or forth."""
+    """Return the seconds since 1970-01-01 UTC; this clock may be stepped in either direction."""
     return time.clock_gettime(time.CLOCK_REALTIME)

@@ -1,1 +1,1 @@
-"""Settings: TOML file and environment, checked, every complaint at once."""
+"""Settings: TOML file and environment, checked, with all faults reported at once."""

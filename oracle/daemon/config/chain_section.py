@@ -1,7 +1,7 @@
 """The sections `[chain]` and `[history]`.
 
-Which chain, through which endpoints, from where, how deep is final; and where final blocks are
-fetched, verified and decoded.
+The chain, its endpoints, start block and finality; and how final blocks are fetched, verified and
+decoded.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from oracle.daemon.config.redaction import SECRET, SecretText
 from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.rpc.endpoints.providers import host_of
 
-# More workers gain nothing on one chain: its writer takes in what these prepare.
+# More workers are useless on one chain, because its writer applies what they prepare.
 _MOST_WORKERS = 3
 
 
@@ -32,34 +32,33 @@ ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
 
 class ChainSection(Section):
-    # The chain that the daemon works for; checked at every start, at every endpoint.
+    # The chain id; checked at every start, at every endpoint.
     id: int = Field(gt=0)
-    # JSON-RPC addresses, the first preferred; keys in them are never shown.
+    # JSON-RPC URLs, the preferred one first; keys in the URLs are never shown.
     endpoints: SecretUrls = Field(min_length=1)
-    # The provider of an endpoint, by the host of its URL, where the host itself does not tell:
-    # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints
-    # of one provider are one witness: a final block is confirmed by another provider.
+    # The provider of an endpoint, by the host of its URL, where the host does not identify it:
+    # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints of
+    # one provider count as one witness: a final block is confirmed by another provider.
     providers: dict[SecretText, ProviderName] = Field(default_factory=dict)
-    # `ws://` or `wss://`: says when to look, nothing else; polling goes on without it.
+    # `ws://` or `wss://` URL that signals new heads, nothing else; polling continues without it.
     websocket: WebsocketUrl | None = None
-    # A block that every endpoint must show with `chain.checkpoint_hash`; the genesis block is
-    # compared anyway.
+    # A block that every endpoint must return with `chain.checkpoint_hash`; the genesis block is
+    # always compared.
     checkpoint_block: int | None = Field(default=None, ge=0)
     # The hash of `chain.checkpoint_block`; give both or none.
     checkpoint_hash: BlockHash | None = None
     # The block in which the first contract was deployed.
     start_block: int = Field(default=0, ge=0)
-    # Blocks under the head that are final, if the chain has no earlier word.
+    # Blocks below the head that are final, unless the chain reports finality earlier.
     finality_depth: int = Field(default=64, ge=1)
-    # A final block is older than the head by so many seconds of block time as well; for
-    # chains with quick blocks.
+    # A final block must also be older than the head by so many seconds of block time; for chains
+    # with fast blocks.
     finality_seconds: int = Field(default=0, ge=0)
-    # How often to look for a new block.
+    # Seconds between two polls for a new block.
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
-    # The largest answer that is read, in MiB (1 to 1,024). What is larger is asked for in
-    # parts: fewer blocks, then one block by its transactions (`block_fetched_per_transaction` in
-    # the log), which takes a request for every hundred of them. Memory holds some ten times
-    # as much.
+    # The largest accepted response, in MiB (1 to 1,024). Larger data is requested in parts: fewer
+    # blocks, then one block by its transactions (`block_fetched_per_transaction` in the log), which
+    # takes a request for every hundred of them. Memory use is some ten times as much.
     max_response_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
@@ -71,7 +70,7 @@ class ChainSection(Section):
     @model_validator(mode="after")
     def _providers_have_endpoints(self) -> Self:
         if self.providers.keys() - set(map(host_of, self.endpoints)):
-            # Without the host, which may have a key in it.
+            # The host is left out, because it may contain a key.
             raise ValueError(
                 "providers: an entry is the host of no endpoint; name hosts of chain.endpoints, "
                 "in lower case"
@@ -80,20 +79,20 @@ class ChainSection(Section):
 
 
 class HistorySection(Section):
-    # `processes`: history is prepared by workers beside the daemon, and taken in by it in order;
-    # they are started where 2,000 blocks or more are to be read, and end when they are not
-    # needed. `inline`: by the daemon itself. `auto`: `processes`, but on one core `inline`.
-    # `dask`: by the workers of a Dask cluster, which may be other machines (needs the extra
-    # `dask`). What is stored is the same.
+    # `processes`: workers beside the daemon prepare history, and the daemon applies it in order;
+    # workers start if 2,000 blocks or more are to be read, and end when they are idle. `inline`:
+    # the daemon itself. `auto`: `processes`, but `inline` on a single core. `dask`: the workers of
+    # a Dask cluster, possibly on other machines (needs the extra `dask`). The stored data is the
+    # same.
     executor: Literal["auto", "processes", "inline", "dask"] = "auto"
-    # Where the cluster's scheduler is, with `dask`: "tcp://10.0.0.7:8786", or "tls://" as Dask's
-    # own configuration says. Whoever reaches it runs code on the workers: a private network.
+    # Address of the Dask scheduler: "tcp://10.0.0.7:8786", or "tls://" as configured for Dask.
+    # Anyone who reaches it can run code on the workers: use a private network.
     scheduler: str | None = Field(default=None, pattern=r"^(tcp|tls)://[^/@\s]+:\d+$")
-    # How many workers; by default one for every core, three at most, and three with `dask`. More
-    # gain nothing on one chain: the daemon writes no faster.
+    # The number of workers; by default one per core, at most three, and three with `dask`. More are
+    # useless on one chain, because the daemon writes no faster.
     workers: int | None = Field(default=None, ge=1, le=64)
-    # Where segments that are ready and not due survive a crash (256 MiB at most); by default
-    # beside SQLite's file, and with PostgreSQL nowhere: they are prepared anew.
+    # The folder where prepared segments survive a crash (at most 256 MiB); by default beside
+    # SQLite's file. With PostgreSQL there is no default, and segments are prepared again.
     stage: Path | None = None
 
     @model_validator(mode="after")
@@ -106,7 +105,7 @@ class HistorySection(Section):
 
 
 def stage_of(told: HistorySection, database_url: str) -> Path | None:
-    """Return the folder of staged segments; None: there is none."""
+    """Return the folder of staged segments, or None if there is none."""
     if told.stage is not None:
         return told.stage
     scheme, _, file = database_url.partition(":///")
@@ -114,7 +113,7 @@ def stage_of(told: HistorySection, database_url: str) -> Path | None:
 
 
 def worker_count(told: HistorySection) -> int:
-    """Return how many workers prepare history; 0: none, the daemon does it."""
+    """Return how many workers prepare history; 0: the daemon prepares it."""
     if told.executor == "inline":
         return 0
     cores = usable_processors()

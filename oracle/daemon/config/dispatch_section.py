@@ -1,4 +1,4 @@
-"""The section `[dispatch]`, its faults, and what it means to the services."""
+"""The section `[dispatch]`, its faults, and the settings built from it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,46 +22,45 @@ from oracle.systems.rule_overrides import changes_of
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
-# The policies that weigh by stake and QoS, with a floor under it.
+# The policies that weigh by stake and QoS, and have a minimum weight.
 _FLOORED = frozenset({"crynux", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
 class DispatchSection(Section):
-    # Start drawn tasks on chain; `run --dispatch` and `--no-dispatch` win.
+    # Start drawn tasks on chain; overridden by `run --dispatch` and `--no-dispatch`.
     enabled: bool = False
-    # Nodes are drawn from the end of this block on; it must not be indexed yet.
+    # The block after which nodes are drawn; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
-    # How nodes are weighed: `crynux`, `relay`, `crynux-docs`, or by Pocket's tickets: `article`,
-    # `portal_api_head`; `legacy` or `legacy-equal` start groups of three.
+    # The policy that weighs nodes: `crynux`, `relay`, `crynux-docs`; by Pocket's tickets:
+    # `article`, `portal_api_head`; with groups of three: `legacy`, `legacy-equal`.
     policy: Literal[
         "crynux", "relay", "crynux-docs", "article", "portal_api_head", "legacy", "legacy-equal"
     ] = "crynux"
-    # Numbers of the policy that differ from its own, by their names: `{ expected = "12.5" }`;
+    # Parameters that override the policy's own, by name: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
-    # The least weight of a node that may be drawn, as a fraction; left out: the policy's own.
+    # The minimum weight of a drawn node, as a fraction; left out: the policy's own.
     weight_floor: Decimal | None = Field(default=None, ge=0, le=4, allow_inf_nan=False)
-    # Tasks in the queue for each member; the least valuable beyond are dropped.
+    # Queued tasks per member; the least valuable tasks beyond this number are dropped.
     queue_alpha: Decimal | None = Field(default=None, gt=0, allow_inf_nan=False)
-    # What a task takes whatever its size: `{ sd = 5, llm = 2, sd_ft = 60 }`.
+    # The fixed seconds of a task, whatever its size: `{ sd = 5, llm = 2, sd_ft = 60 }`.
     fixed_seconds: dict[Kind, Seconds] | None = None
-    # What a task takes for each unit of its size; a task's value is its fee over its
-    # seconds.
+    # The seconds of a task per unit of size; a task's value is its fee divided by its seconds.
     unit_seconds: dict[Kind, Seconds] | None = None
-    # The dispatcher's transactions on their way at the same time.
+    # The dispatcher's maximum number of transactions in flight.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
-    # Requests to download a model, of all nodes together in 86,400 seconds; 0: nobody is asked.
+    # Requests to download a model, for all nodes together in 86,400 seconds; 0: none.
     downloads_per_day: int = Field(default=200, ge=0, le=100_000)
-    # Of these, so many to one node.
+    # Requests to download a model for one node in 86,400 seconds.
     downloads_per_node_per_day: int = Field(default=4, ge=1, le=1000)
-    # Folder with the hashes of results, one file per task: contests are settled by them within
-    # their window. Left out: by a member of either group, or at the window's end.
+    # Folder with the hashes of results, one file per task, by which contests are settled within
+    # their window. Left out: a member of either group, or the window's end, settles them.
     results_folder: Path | None = None
 
 
 def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:
-    """Return what is missing or cannot be: the numbers have no default.
+    """Return the missing and the invalid settings of `[dispatch]`, which have no defaults.
 
     See docs/explanation/dispatch.md#settings-without-a-default.
     """
@@ -104,7 +103,7 @@ def _faults_in_policy(dispatch: DispatchSection) -> list[str]:
 
 
 def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings | None:
-    """Return the numbers of the section, which has no faults; None: nobody is drawn."""
+    """Return the settings of a section without faults, or None if no node is drawn."""
     if told.start_block is None or told.queue_alpha is None:
         return None
     policy = policy_named(told.policy, told.change)
@@ -119,20 +118,20 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
         alpha=Fraction(told.queue_alpha),
         max_in_flight=told.max_in_flight,
         change=told.change,
-        # The other policies do not know who has a model.
+        # The other policies do not track which node has a model.
         spread=ModelSpread(per_day=0) if crynux is None else spread_of(told),
     )
 
 
 def spread_of(told: DispatchSection) -> ModelSpread:
-    """Return who is asked for downloads."""
+    """Return the limits of download requests."""
     return ModelSpread(
         per_day=told.downloads_per_day, per_node_per_day=told.downloads_per_node_per_day
     )
 
 
 def floored(own: Weighting, told: DispatchSection) -> Weighting:
-    """Return a policy's numbers with the floor of the section, where it says one."""
+    """Return the weighting with the section's minimum weight, if there is one."""
     if told.weight_floor is None:
         return own
     return replace(own, weight_floor=int(told.weight_floor * UNIT))

@@ -1,4 +1,4 @@
-"""The section `[feed]`: a second kind of source beside the chain, and its faults."""
+"""The section `[feed]`, a second source of events beside the chain, and its faults."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -26,40 +26,41 @@ FeedUrl = Annotated[str, AfterValidator(_feed_url), SECRET]
 
 
 class FeedSection(Section):
-    # Where the feed is: `https://relay.crynux.io`. Left out: there is none. What it says has no
-    # proof; keys in the address are never shown.
+    # URL of the feed: `https://relay.crynux.io`. Left out: no feed. Its rows have no proof; keys in
+    # the URL are never shown.
     url: FeedUrl | None = None
-    # How its rows speak.
+    # The format of the feed's rows.
     profile: Literal["crynux-relay"] = "crynux-relay"
-    # A second feed of the same rows, such as a mirror of ours: both are compared, and nothing is
-    # taken from it.
+    # A second feed of the same rows, such as your own mirror; it is compared with the first, and
+    # nothing is stored from it.
     compare_url: FeedUrl | None = None
-    # Whether reports, kickouts and starts that rest on it may go to a contract.
+    # Whether reports, kickouts and starts that depend on the feed may be sent to a contract.
     may_publish: bool = False
-    # A new database begins after this row; 0: with the oldest that the feed still has.
+    # A new database starts after this row; 0: with the oldest row that the feed still has.
     start_id: int = Field(default=0, ge=0, le=LARGEST_ID)
-    # Seconds between two polls: what a row's time may be wrong by.
+    # Seconds between two polls, which is the precision of a row's time.
     poll_seconds: float = Field(default=1.0, gt=0, le=60)
-    # Rows of one page; a feed may give fewer.
+    # Rows per page; a feed may return fewer.
     page_rows: int = Field(default=1000, ge=1, le=10_000)
-    # How long a row waits for one of a lower id to come, in seconds.
+    # Seconds that a row waits for rows of lower ids.
     settle_seconds: int = Field(default=30, ge=SAME_SECONDS, le=3600)
-    # After so many seconds without a new row the daemon is not ready.
+    # Seconds without a new row after which the daemon is not ready.
     silent_seconds: int = Field(default=900, ge=60)
-    # Seconds between two looks at old rows, and at the second feed.
+    # Seconds between two checks of old rows and of the second feed.
     reread_seconds: int = Field(default=3600, ge=60)
-    # How long one answer may take, in seconds.
+    # Timeout of a request, in seconds.
     timeout_seconds: float = Field(default=10.0, gt=0, le=60)
-    # The largest answer that is read, in MiB; a larger page is asked for in halves.
+    # The largest accepted response, in MiB; a larger page is requested in halves.
     max_response_mib: int = Field(default=16, ge=1, le=256)
-    # How far the feed's clock may be from ours, in seconds; beyond that nothing is taken in.
+    # The largest accepted difference between the feed's clock and the local clock, in seconds;
+    # beyond it no rows are stored.
     drift_seconds: int = Field(default=60, ge=1, le=3600)
 
 
 def feed_faults(
     feed: FeedSection, name: str, changes: Mapping[str, str], sends: list[str]
 ) -> list[str]:
-    """Return the same where the rules are not made yet; their own faults are told elsewhere."""
+    """Return the faults of `[feed]`, with rules built by name; faults of the rules are left out."""
     try:
         rules = rule_set(name, changes)
     except ValueError:
@@ -68,10 +69,10 @@ def feed_faults(
 
 
 def faults_in_feed(feed: FeedSection, rules: Rules | None, *, sends: list[str]) -> list[str]:
-    """Return what cannot stand together in `[feed]`, in one line each.
+    """Return the conflicts between settings of `[feed]`, one line each.
 
-    `sends` are the settings by which something goes to a contract; `rules` None: they have faults
-    of their own.
+    `publishing_settings` are the settings that send data to a contract; `rules` is None if the
+    rules themselves have faults.
     """
     if feed.url is None:
         return ["feed.compare_url: needs feed.url"] if feed.compare_url is not None else []

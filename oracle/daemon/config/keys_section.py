@@ -1,7 +1,7 @@
-"""The section `[keys]`: where the keys of three roles are; never a key itself.
+"""The section `[keys]`: the locations of the keys of three roles; never a key itself.
 
-Each role's key lies in one place at most: a keystore, AWS KMS, behind a remote signer, or (on
-development chains) in an environment variable.
+Each role's key has at most one location: a keystore, AWS KMS, a remote signer, or (on development
+chains) an environment variable.
 """
 
 import re
@@ -25,10 +25,10 @@ from oracle.signing.key_locations import (
 
 Role = Literal["signer", "transmitter", "dispatcher"]
 ROLES: tuple[Role, ...] = get_args(Role)
-# A role's places, by the setting that names each.
+# The settings that name a location of a role's key.
 _PLACES = ("keystore", "kms_key_id", "remote_url", "env")
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
-# A setting's value, found by its name.
+# The value of a setting that is looked up by name.
 _Written: TypeAlias = Any
 _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
@@ -62,7 +62,7 @@ _Url = Annotated[str, AfterValidator(_address_on_the_web), SECRET]
 
 
 class KeysSection(Section):
-    """`*_url` and `kms_endpoint` may hold tokens: only their hosts are ever shown."""
+    """`*_url` and `kms_endpoint` may contain tokens: only their hosts are ever shown."""
 
     # Keystore of the signer's key: Web3 version 3, or EIP-2335.
     signer_keystore: Path | None = None
@@ -70,11 +70,11 @@ class KeysSection(Section):
     signer_password_file: Path | None = None
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     signer_kms_key_id: _Named | None = None
-    # Instead: JSON-RPC of a remote signer; needs `keys.signer_address`.
+    # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.signer_address`.
     signer_remote_url: _Url | None = None
-    # Instead, on chains 1337 and 31337 only: a variable that holds the key.
+    # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
     signer_env: _Variable | None = None
-    # Whose key the signer's must be; another's is refused at the start.
+    # The expected address of the signer's key; another key is rejected at the start.
     signer_address: ContractAddress | None = None
     # Keystore of the transmitter's key: Web3 version 3, or EIP-2335.
     transmitter_keystore: Path | None = None
@@ -82,11 +82,11 @@ class KeysSection(Section):
     transmitter_password_file: Path | None = None
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     transmitter_kms_key_id: _Named | None = None
-    # Instead: JSON-RPC of a remote signer; needs `keys.transmitter_address`.
+    # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.transmitter_address`.
     transmitter_remote_url: _Url | None = None
-    # Instead, on chains 1337 and 31337 only: a variable that holds the key.
+    # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
     transmitter_env: _Variable | None = None
-    # Whose key the transmitter's must be; another's is refused at the start.
+    # The expected address of the transmitter's key; another key is rejected at the start.
     transmitter_address: ContractAddress | None = None
     # Keystore of the dispatcher's key: Web3 version 3, or EIP-2335.
     dispatcher_keystore: Path | None = None
@@ -94,34 +94,34 @@ class KeysSection(Section):
     dispatcher_password_file: Path | None = None
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     dispatcher_kms_key_id: _Named | None = None
-    # Instead: JSON-RPC of a remote signer; needs `keys.dispatcher_address`.
+    # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.dispatcher_address`.
     dispatcher_remote_url: _Url | None = None
-    # Instead, on chains 1337 and 31337 only: a variable that holds the key.
+    # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
     dispatcher_env: _Variable | None = None
-    # Whose key the dispatcher's must be; another's is refused at the start.
+    # The expected address of the dispatcher's key; another key is rejected at the start.
     dispatcher_address: ContractAddress | None = None
-    # Region of the KMS; none: as AWS's own environment says.
+    # Region of the KMS; left out: as in AWS's own environment.
     kms_region: str | None = None
-    # Another address of the KMS (a VPC endpoint).
+    # URL of another KMS endpoint (a VPC endpoint).
     kms_endpoint: _Url | None = None
     # Client certificate (PEM) for remote signers: mTLS.
     remote_certificate: Path | None = None
     # Its key (PEM, mode 600).
     remote_certificate_key: Path | None = None
-    # Who may vouch for a remote signer; none: the system's.
+    # Trusted certificate authorities of remote signers (PEM); left out: the system's.
     remote_ca_file: Path | None = None
     # A file with a bearer token (mode 600).
     remote_token_file: Path | None = None
-    # Web3Signer calls it `eth_signTypedData`.
+    # The JSON-RPC method that signs typed data; Web3Signer has `eth_signTypedData`.
     remote_typed_data_method: Literal["eth_signTypedData_v4", "eth_signTypedData"] = (
         "eth_signTypedData_v4"
     )
-    # For one request to a remote signer or the KMS, in seconds. Two of them, for a statement and a
-    # transaction, stay below what `/livez` allows a turn.
+    # Timeout of a request to a remote signer or the KMS, in seconds. Two requests, for a statement
+    # and a transaction, stay below the limit of `/livez` for a tick.
     timeout_seconds: float = Field(default=10.0, gt=0, le=20)
 
     def place(self, role: Role) -> KeyPlace | None:
-        """Return where a role's key lies; None: there is none."""
+        """Return the location of a role's key, or None if none is configured."""
         files = KeyFiles.of(self._of(role, "keystore"), self._of(role, "password_file"))
         if files is not None:
             return files
@@ -143,16 +143,16 @@ class KeysSection(Section):
         return None if variable is None else VariableKey(variable)
 
     def expected(self, role: Role) -> Address | None:
-        """Return whose key a role's must be; None: it is not said."""
+        """Return the configured address of a role's key, or None if there is none."""
         told = self._of(role, "address")
         return None if told is None else Address(told)
 
     def has(self, role: Role) -> bool:
-        """Tell whether a place is named for a role's key."""
+        """Return whether a location is configured for a role's key."""
         return bool(self.named(role))
 
     def named(self, role: Role) -> list[str]:
-        """Return the settings that name a place of a role's key."""
+        """Return the settings that name a location of a role's key."""
         return [f"keys.{role}_{place}" for place in _PLACES if self._of(role, place) is not None]
 
     def _of(self, role: Role, what: str) -> _Written:
@@ -160,7 +160,7 @@ class KeysSection(Section):
 
 
 def warnings_of_keys(keys: KeysSection) -> list[str]:
-    """Return what deserves a thought: signers that are spoken to in the clear."""
+    """Return warnings about remote signers that are reached over plain http."""
     return [
         f"keys.{role}_remote_url: is http, and not on this host: use https and a certificate"
         for role in ROLES
@@ -174,7 +174,7 @@ def _is_open(url: str) -> bool:
 
 
 def faults_in_keys(keys: KeysSection, chain_id: int) -> list[str]:
-    """Return what cannot stand together in `[keys]`, in one line each."""
+    """Return the conflicts between settings of `[keys]`, one line each."""
     faults = [fault for role in ROLES for fault in _faults_of(keys, role, chain_id)]
     if (keys.remote_certificate is None) != (keys.remote_certificate_key is None):
         faults.append("keys.remote_certificate and keys.remote_certificate_key: give both or none")

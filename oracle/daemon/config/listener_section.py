@@ -1,6 +1,6 @@
-"""The sections of listeners: `[web]` for who watches, `[statements]`, and `[api]` for anybody.
+"""The sections of listeners: `[web]` for monitoring, `[statements]` for peers, `[api]` for anyone.
 
-Each has its own place, certificate and limits; the settings that all have stand here once.
+Each has its own address, certificate and limits; the common settings are defined once.
 """
 
 from collections.abc import Sequence
@@ -14,30 +14,31 @@ from pydantic_settings import NoDecode
 from oracle.daemon.config.sections import Section, split_list
 from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
 
-# A task to select nodes for, and nothing larger.
+# The largest request is a task to select nodes for.
 _BODY_BYTES = 16 * 1024
 
 
 class ListenerSection(Section):
-    # An address of this machine.
+    # The address of this machine to listen on.
     host: str = "127.0.0.1"
-    # Certificate (PEM, with those that vouch for it): https instead of http.
+    # Certificate chain (PEM): https instead of http.
     certificate: Path | None = None
     # Its key (PEM, mode 600).
     certificate_key: Path | None = None
-    # Who may vouch for clients (PEM): only those with a certificate get an answer (mTLS).
+    # Certificate authorities of clients (PEM): only clients with a certificate get a response
+    # (mTLS).
     client_ca_file: Path | None = None
-    # Connections at the same time; a sixth of the descriptors that the process may open,
-    # where those are fewer. Where there are too many, the one that waits longest goes.
+    # The maximum number of concurrent connections, and at most a sixth of the process's file
+    # descriptors. At the limit, the connection that waits longest is closed.
     max_connections: int = Field(default=8192, ge=8, le=65_536)
-    # Connections of one address at the same time, as long as their requests are not whole;
-    # of IPv6, of one network of 64 bits.
+    # The maximum number of concurrent connections of one address (IPv6: of one /64 network) whose
+    # requests are incomplete.
     max_connections_per_address: int = Field(default=6144, ge=1, le=65_536)
-    # From the connection to the end of a request's headers.
+    # Seconds from the connection to the end of a request's headers.
     header_timeout_seconds: float = Field(default=10.0, gt=0, le=600)
-    # From there until the answer is taken.
+    # Seconds from the end of the headers until the response is received.
     response_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
-    # Requests of one address, on average; five seconds' worth at once.
+    # Average requests per second of one address; bursts have five seconds' worth.
     requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
 
     def _listener(self, section: str, port: int) -> Listener:
@@ -55,42 +56,42 @@ class ListenerSection(Section):
 
 
 class WebSection(ListenerSection):
-    # Requests of one address, on average; five seconds' worth at once. `/livez` always gets its
-    # answer.
+    # Average requests per second of one address; bursts have five seconds' worth. `/livez` is not
+    # limited.
     requests_per_second: float = Field(default=100.0, gt=0, le=100_000)
-    # For `/livez`, `/readyz`, `/metrics`, `/v1/operations` and `/v1/outbox`. Keep it private:
-    # there is no password. 0 takes any free port.
+    # Port of `/livez`, `/readyz`, `/metrics`, `/v1/operations` and `/v1/outbox`. Keep it private,
+    # because it has no password. 0 uses any free port.
     port: int = Field(default=8080, ge=0, le=65_535)
 
     @property
     def listener(self) -> Listener:
-        """Where who watches the daemon is answered."""
+        """The listener for monitoring."""
         return self._listener("web", self.port)
 
 
 class StatementsSection(ListenerSection):
-    # For `/v1/report` and `/v1/kick`, which other reporters ask; 0 takes any free port. None:
-    # what is signed here is shown to nobody.
+    # Port of `/v1/report` and `/v1/kick`, for the other reporters; 0 uses any free port. Left out:
+    # signatures are not published.
     port: int | None = Field(default=None, ge=0, le=65_535)
 
     @property
     def listener(self) -> Listener | None:
-        """Where the other reporters are answered; None: nowhere."""
+        """The listener for the other reporters, or None if signatures are not published."""
         return None if self.port is None else self._listener("statements", self.port)
 
 
 class ApiSection(ListenerSection):
-    # Whether `run` answers `/v1` as well; `qos-oracle serve` does so whatever stands here.
+    # Whether `run` serves `/v1` as well; `qos-oracle serve` always does.
     enabled: bool = False
-    # For the read API, which anybody may ask that reaches it; 0 takes any free port.
+    # Port of the public read API; 0 uses any free port.
     port: int = Field(default=8090, ge=0, le=65_535)
-    # Streams of `/v1/events` that are open at the same time, beside other connections.
+    # The maximum number of open streams of `/v1/events`, beside other connections.
     max_streams: int = Field(default=1200, ge=0, le=65_536)
-    # Of these, streams of one client address (IPv6: of one network of 64 bits).
+    # The maximum number of open streams of one client address (IPv6: of one /64 network).
     max_streams_per_address: int = Field(default=64, ge=1, le=65_536)
     # Seconds after which a stream ends; clients resume it with `Last-Event-ID`.
     stream_seconds: float = Field(default=3600.0, gt=0, le=86_400)
-    # Web pages that may read it in a browser, by origin (`https://example.org`); `*`: all.
+    # Origins whose web pages may read the API in a browser (`https://example.org`); `*`: all.
     cors: Annotated[
         tuple[str, ...],
         NoDecode,
@@ -100,14 +101,14 @@ class ApiSection(ListenerSection):
 
     @property
     def listener(self) -> Listener:
-        """Where everybody is answered."""
+        """The public listener."""
         plain = self._listener("api", self.port)
         limits = replace(plain.limits, body_bytes=_BODY_BYTES, streams=self.max_streams)
         return replace(plain, limits=limits)
 
 
 def warnings_of_listeners(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
-    """Return what deserves a thought: peers that are asked, and can ask nothing themselves."""
+    """Return a warning if peers are configured, but this reporter publishes no signatures."""
     if peers and statements.port is None:
         return ["statements.port: is not given: reporters.peers are not shown what is signed here"]
     return []
@@ -116,7 +117,7 @@ def warnings_of_listeners(statements: StatementsSection, peers: Sequence[str]) -
 def faults_in_listeners(
     web: WebSection, statements: StatementsSection, api: ApiSection
 ) -> list[str]:
-    """Return what cannot stand together, in one line each."""
+    """Return the conflicts between settings of listeners, one line each."""
     faults = []
     for name, section in (("web", web), ("statements", statements), ("api", api)):
         if (section.certificate is None) != (section.certificate_key is None):

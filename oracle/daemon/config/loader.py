@@ -1,7 +1,7 @@
-"""Settings: a TOML file and the environment become one `Config`, or one list of complaints.
+"""Loads the TOML file and the environment into one `Config`, or reports all faults at once.
 
-Environment variables win: `QOS_ORACLE_<SECTION>__<KEY>` (`make reference` lists every setting).
-Rooms never see these classes; the daemon hands them the small values they ask for.
+Environment variables take precedence: `QOS_ORACLE_<SECTION>__<KEY>` (`make reference` lists every
+setting). Other packages never see these classes; the daemon passes them the values they need.
 """
 
 import os
@@ -57,24 +57,24 @@ from oracle.telemetry.safe_text import hide
 
 
 class RulesSection(Section):
-    # `crynux`, `relay`, `crynux-docs`, or `legacy`, which needs numbers of your own. Part of the
+    # `crynux`, `relay`, `crynux-docs`, or `legacy`, which needs parameters of your own. Part of the
     # rules hash.
     set: str = "crynux"
-    # When a group is scored, where it differs from the set: `validated` or `terminal`. Part
-    # of the rules hash.
+    # When a group is scored, if it differs from the set: `validated` or `terminal`. Part of the
+    # rules hash.
     close: Literal["validated", "terminal"] | None = None
-    # Other rules that differ from the set's, by their names: `{ tau_seconds = 900, penalty =
-    # "0.5" }`; `rules show` lists them. Part of the rules hash.
+    # Other rules that override the set's, by name: `{ tau_seconds = 900, penalty = "0.5" }`; `rules
+    # show` lists them. Part of the rules hash.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
 
     @property
     def changes(self) -> dict[str, str]:
-        """Everything that differs from the rule set."""
+        """All overrides of the rule set."""
         return self.change if self.close is None else {**self.change, "close": self.close}
 
 
 def faults_in_rules(scoring: RulesSection) -> list[str]:
-    """Return what cannot be: no such set, or numbers that it refuses."""
+    """Return the faults of `[rules]`: an unknown set, or parameters that the set rejects."""
     if scoring.close is not None and "close" in scoring.change:
         return ["rules.close and rules.change.close: give one of them"]
     try:
@@ -88,24 +88,24 @@ def faults_in_rules(scoring: RulesSection) -> list[str]:
 _SQLITE = "sqlite:///"
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
-# A soft report speaks of a block this far under the head
+# A soft report is as of a block this far below the head
 # (docs/explanation/reports.md#when-to-publish).
 SOFT_BLOCKS = 2
-# The contract that registers nodes with the oracle contract, and starts what we draw.
+# The contract that registers nodes with the oracle contract, and starts drawn tasks.
 ACTED_ON = "TaskNetwork"
-# Blocks that a report takes from being cut to being mined, on a bad day.
+# Blocks between cutting a report and its inclusion, on a bad day.
 LANDING_BLOCKS = 6
 
 
 class LogLines(Section):
-    # `json`, `text`, or `auto`: text where stderr is a terminal.
+    # `json`, `text`, or `auto`: text if stderr is a terminal.
     format: Literal["auto", "json", "text"] = "auto"
-    # The least level that is told.
+    # The lowest log level that is written.
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 class Config(BaseSettings):
-    """Every setting, checked. The attributes are the sections of the file."""
+    """All settings, checked; the attributes are the sections of the file."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -146,7 +146,7 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file; nothing else is read."""
+        """Let the environment take precedence over the file; read nothing else."""
         return env_settings, init_settings
 
 
@@ -154,8 +154,8 @@ def load(path: Path) -> Config:
     """Read the file and the environment.
 
     Raises:
-        InputError: one line for each fault of the whole configuration; or it holds a secret, and
-            others may read it.
+        InputError: one line for each fault of the whole configuration; or the file contains a
+            secret and is readable by others.
     """
     written = read_toml(path)
     if is_secret_in(written, Config):
@@ -183,10 +183,10 @@ def load(path: Path) -> Config:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a file says.
+    """Return the content of a TOML file.
 
     Raises:
-        InputError: it cannot be read, or is not TOML.
+        InputError: the file cannot be read, or is not TOML.
     """
     try:
         return tomllib.loads(path.read_text("utf-8"))
@@ -203,9 +203,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 def resolve_relative_to_config(
     path: Path, written: dict[str, Any], section: str, setting: str
 ) -> None:
-    """Make a relative SQLite URL or path of a configuration file relative to the file's folder.
+    """Resolve a relative SQLite URL or path of a configuration file against the file's folder.
 
-    The same file then means the same database wherever a command is started. Values from the
+    The same file then names the same database wherever a command is started. Values from the
     environment stay relative to the current folder.
     """
     table = written.get(section)
@@ -220,7 +220,10 @@ def resolve_relative_to_config(
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """A misspelled section would be passed over in silence otherwise."""
+    """Return a fault for each environment variable whose section does not exist.
+
+    A misspelled section would be ignored silently otherwise.
+    """
     sections = set(Config.model_fields)
     named = (name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and "__" in name)
     return [
@@ -231,14 +234,14 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def fault_line(place: tuple[int | str, ...], kind: str, message: str) -> str:
-    """Return a fault that pydantic found, by the name of the setting."""
+    """Return a line for a fault that pydantic found, with the name of the setting."""
     words = {"missing": "is missing", "extra_forbidden": "is not a setting"}
     name = ".".join(str(part) for part in place)
     return f"{name}: {words.get(kind, message.removeprefix('Value error, '))}"
 
 
 def _disagreements(config: Config) -> list[str]:
-    """Settings that are well-formed one by one and cannot stand together."""
+    """Return the conflicts between settings that are each valid on their own."""
     oracle, keys = config.oracle, config.keys
     faults = faults_in_rules(config.rules)
     faults += faults_in_keys(keys, config.chain.id)
@@ -271,7 +274,7 @@ def _faults_in_network(config: Config) -> list[str]:
         profile = open_profile(told.profile, told.options)
     except InputError as error:
         first, *rest = str(error).splitlines()
-        # The first of several only counts them, and so do we.
+        # The first line of several only counts them, as `format_faults` does.
         return rest or [first]
     known = {name for name, contract in profile.contracts.items() if contract.address is not None}
     missing = sorted(profile.contracts.keys() - known - told.contracts.keys())
@@ -291,7 +294,7 @@ def _faults_in_network(config: Config) -> list[str]:
 
 
 def _duplicates(config: Config, profile: Profile) -> list[str]:
-    """Two contracts at one address: their events could not be told apart."""
+    """Return the contracts that share an address, because their events could not be told apart."""
     placed = {name: contract.address for name, contract in profile.contracts.items()}
     placed |= {**config.network.contracts, "oracle.address": config.oracle.address}
     by_address: dict[str, list[str]] = {}
@@ -321,7 +324,7 @@ def _faults_in_time(config: Config) -> list[str]:
 
 
 def complaint(path: Path, faults: list[str]) -> str:
-    """Return all that is wrong with a file, in one text."""
+    """Return all faults of a file in one text."""
     if len(faults) == 1:
         return f"{path}: {faults[0]}"
     return "\n".join([f"{path}: {len(faults)} faults", *(f"  {fault}" for fault in faults)])

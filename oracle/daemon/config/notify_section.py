@@ -1,4 +1,4 @@
-"""The sections `[[notify]]` and `[metrics]`: who is told what (docs/how-to/notifications.md)."""
+"""The sections `[[notify]]` and `[metrics]`: notification targets (docs/how-to/be-told.md)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,40 +19,41 @@ def _known_kind(name: str) -> str:
 
 
 class NotifySection(Section):
-    # What it is called in commands, metrics and the log; keeps its place when the address changes.
+    # The target's name in commands, metrics and the log; delivery resumes by name when the URL
+    # changes.
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
-    # `https://…`: a webhook; else an address of Apprise's (`mailto://…`, `slack://…`), which needs
-    # the extra `notify`.
+    # `https://…`: a webhook; else a URL of Apprise (`mailto://…`, `slack://…`), which needs the
+    # extra `notify`.
     url: SecretText = Field(min_length=1)
-    # Of a webhook: a file (mode 600) with the secret, 16 characters at least, that signs messages.
+    # For webhooks: a file (mode 600) with the secret, at least 16 characters, that signs messages.
     secret_file: Path | None = None
-    # What it is told of; none: of everything.
-    # Kinds of notices, and conditions of the daemon's health (docs/explanation/health.md).
+    # The notices to deliver; left out: all. Kinds of notices, and conditions of the daemon's health
+    # (docs/explanation/health.md).
     kinds: tuple[Annotated[str, AfterValidator(_known_kind)], ...] = ()
-    # How often a heartbeat is sent, for a dead man's switch; none: never.
+    # Seconds between heartbeats, for a dead man's switch; left out: none.
     heartbeat_seconds: float | None = Field(default=None, ge=1)
-    # The nodes that it is told of; none: of all, and of reports and halts as well.
+    # The nodes whose notices are delivered; left out: all nodes, and also reports and halts.
     nodes: tuple[ContractAddress, ...] = Field(default=(), max_length=1000)
-    # Of a webhook: how long an answer may take.
+    # For webhooks: timeout of a request, in seconds.
     timeout_seconds: float = Field(default=10.0, gt=0, le=60)
-    # Of a webhook: let it resolve to an address that is not public.
+    # For webhooks: allow addresses that are not public.
     allow_private: bool = False
 
     @property
     def is_webhook(self) -> bool:
-        """Tell whether we send it ourselves."""
+        """Whether the daemon sends the notice itself, without Apprise."""
         return self.url.startswith(("http://", "https://"))
 
 
 class MetricsSection(Section):
-    # A series of QoS, reliability and exclusion for each member.
+    # Whether to export QoS, reliability and exclusion of each member.
     nodes: bool = False
-    # For so many members at most, those that are scored most: each is three series.
+    # The maximum number of members, most scored first; each has three series.
     max_nodes: int = Field(default=1000, ge=1, le=20_000)
 
 
 def faults_in_notify(targets: Sequence[NotifySection]) -> list[str]:
-    """Return what cannot stand together in `[[notify]]`, in one line each."""
+    """Return the conflicts between settings of `[[notify]]`, one line each."""
     faults = [
         f"notify.name: {name} names {times} targets"
         for name, times in Counter(one.name for one in targets).items()

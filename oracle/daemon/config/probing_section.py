@@ -6,35 +6,36 @@ from pydantic import Field
 
 from oracle.daemon.config.sections import Section
 
-# What a task may ask for in TaskNetwork.
+# The limits of a task in TaskNetwork.
 _MAX_SIZE, _MAX_TIMEOUT = 2**32 - 1, 86_400
 _MIN_WINDOW = 60
 
 
 class ProbingSection(Section):
-    # Give a system task to each member that had no task in the window; the dispatcher pays them
-    # from its purse in the network contract.
+    # Start a system task for each member that had no task in the window; the dispatcher pays for it
+    # from its balance in the network contract.
     enabled: bool = False
-    # A window of block time.
+    # The length of a window, in seconds of block time.
     window_seconds: int = Field(default=86_400, ge=_MIN_WINDOW)
-    # What a system task pays, wei; no less than the contract's floor.
+    # The fee of a system task in wei, at least the contract's minimum.
     fee_wei: int | None = Field(default=None, ge=1, lt=2**96)
-    # What the system tasks of one window lock up at most, wei; what comes back is not counted.
+    # The maximum fees that the system tasks of one window lock up, in wei; refunds are not
+    # deducted.
     max_fee_per_window_wei: int | None = Field(default=None, ge=1)
-    # Let two others of the same card do the same work, so that a task score comes of it.
+    # Whether two other nodes with the same GPU do the same work, so that the task gets a score.
     group: bool = True
-    # What it asks for: `sd`, `llm` or `sd_ft`.
+    # The kind of system task: `sd`, `llm` or `sd_ft`.
     kind: Literal["sd", "llm", "sd_ft"] = "sd"
-    # Models that it needs; who has not all of them on disk is given none.
+    # Models that a system task needs; nodes without all of them on disk get none.
     models: tuple[str, ...] = Field(default=(), max_length=64)
-    # Units of work.
+    # The size of a system task, in units of work.
     size: int = Field(default=1, ge=1, le=_MAX_SIZE)
-    # The time that it gives a node.
+    # The timeout of a system task, in seconds.
     timeout_seconds: int = Field(default=300, ge=1, le=_MAX_TIMEOUT)
 
 
 def faults_in_probing(probing: ProbingSection, *, dispatches: bool) -> list[str]:
-    """Return what is missing or cannot be; `dispatches`: drawn tasks are started here."""
+    """Return the missing and invalid settings; `is_dispatching`: drawn tasks are started here."""
     if not probing.enabled:
         return []
     faults = [

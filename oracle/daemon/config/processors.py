@@ -1,7 +1,7 @@
-"""How many processors this process may use: a container's quota and an affinity count.
+"""The number of processors that this process may use, by its container quota and affinity.
 
-`os.cpu_count` is the machine's: in a container with half a processor it would start three workers
-for nothing. See docs/explanation/segments.md#how-many-workers.
+`os.cpu_count` returns the machine's number: in a container with half a processor, three workers
+would start for nothing. See docs/explanation/segments.md#how-many-workers.
 """
 
 import os
@@ -9,23 +9,23 @@ from math import ceil
 from pathlib import Path
 
 _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-# What an unlimited group says instead of a quota, in version 2 and in version 1.
+# The quota of an unlimited group, in cgroup versions 2 and 1.
 _UNLIMITED = ("max", "-1")
 
 
 def usable_processors(groups: Path = _CGROUPS, own: Path = _OWN) -> int:
-    """Return how many processors this process may use, one at least; a part counts as one.
+    """Return how many processors this process may use, at least one; a fraction counts as one.
 
-    The least of its affinity (or `PYTHON_CPU_COUNT`, from Python 3.13 on) and of the quota of its
-    control group and of every group above it. `groups` is where control groups are mounted, `own`
-    names those of this process.
+    The result is the minimum of the affinity (or `PYTHON_CPU_COUNT`, from Python 3.13 on) and of
+    the quotas of its control group and every group above. `cgroup_root` is the mount point of
+    control groups, `own_cgroup_file` names those of this process.
     """
     quotas = [ceil(quota) for quota in _quotas(groups, own)]
     return max(1, min([_affinity(), *quotas]))
 
 
 def _affinity() -> int:
-    """Return how many processors the scheduler gives this process."""
+    """Return how many processors this process may be scheduled on."""
     process_cpu_count = getattr(os, "process_cpu_count", None)
     if process_cpu_count is not None:
         return int(process_cpu_count() or 1)
@@ -35,7 +35,7 @@ def _affinity() -> int:
 
 
 def _quotas(groups: Path, own: Path) -> list[float]:
-    """Return the quotas of this process's groups, in processors; empty where there are none."""
+    """Return the quotas of this process's groups, in processors; empty if there are none."""
     quotas = []
     for line in _text(own).splitlines():
         _, _, rest = line.partition(":")
@@ -51,7 +51,7 @@ def _quotas(groups: Path, own: Path) -> list[float]:
 
 
 def _root_of_version_1(groups: Path, controllers: str) -> Path:
-    """Return where the group of the processor's controller is mounted, under one of two names."""
+    """Return the mount point of the processor controller, which has one of two names."""
     mounted = groups / controllers
     return mounted if mounted.is_dir() else groups / "cpu"
 
@@ -59,7 +59,7 @@ def _root_of_version_1(groups: Path, controllers: str) -> Path:
 def _folders(root: Path, name: str) -> list[Path]:
     """Return the group's folder and those above it.
 
-    Inside a container the group is often mounted as the root, whatever its name is outside.
+    Inside a container the group is often mounted as the root, whatever its name outside.
     """
     parts = [part for part in name.split("/") if part not in ("", "..")]
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
@@ -82,7 +82,7 @@ def _share(quota: str, period: str) -> float | None:
 
 
 def _text(path: Path) -> str:
-    """Return what a file of the kernel says; nothing where there is none."""
+    """Return the content of a kernel file, or an empty text if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,8 +1,7 @@
-"""Which settings hold secrets: those whose type has the mark `SECRET`; every other one is public.
+"""Marks settings that hold secrets by the type mark `SECRET`; all other settings are public.
 
-Secret settings are URLs: of a URL, scheme, host and port are shown, and the other parts are
-redacted in every log and error. No setting holds a key or the password of a keystore: those are
-in files.
+Secret settings are URLs: scheme, host and port are shown, and the other parts are redacted in every
+log and error. No setting contains a key or a keystore password: those are in files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,13 +15,13 @@ from oracle.telemetry.safe_text import tokens_in_host
 
 
 class SecretMark:
-    """Marks a type in an annotation: values of that type are redacted, and are in no `repr`."""
+    """Marks a type in an annotation: its values are redacted and left out of every `repr`."""
 
 
 SECRET: Final = SecretMark()
 SecretText = Annotated[str, SECRET]
 
-# A shorter part of a path is a word ("v3", "mainnet"), and would black out half the log.
+# A shorter part of a path is a common word ("v3", "mainnet") that would redact half the log.
 _SHORTEST = 16
 _SHORTEST_PASSWORD = 6
 # Parameters of libpq that are passwords, however short.
@@ -30,7 +29,7 @@ _PASSWORDS = frozenset({"password", "sslpassword"})
 
 
 def is_secret(setting: FieldInfo) -> bool:
-    """Tell whether a setting, or a part of its value, is of a secret type."""
+    """Return whether a setting, or a part of its value, is of a secret type."""
     return SECRET in setting.metadata or _has_secret(setting.annotation)
 
 
@@ -42,7 +41,7 @@ def _has_secret(annotation: object) -> bool:
 
 
 def secret_settings(config: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Yield section and name of each secret setting of a configuration."""
+    """Yield the section and the name of each secret setting."""
     for section, field in config.model_fields.items():
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -51,7 +50,7 @@ def secret_settings(config: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 
 def secret_values(model: BaseModel) -> Iterator[str]:
-    """Yield the secret texts in a configuration, of every section in it."""
+    """Yield the secret texts of all sections of a configuration."""
     for name, setting in type(model).model_fields.items():
         value = getattr(model, name)
         if is_secret(setting):
@@ -69,7 +68,7 @@ def _parts(value: object) -> Iterable[object]:
 
 
 def _secret_texts(value: object, annotation: object) -> Iterator[str]:
-    """Yield the texts of a secret setting; of a table, the keys or the values that are marked."""
+    """Yield the texts of a secret setting; of a table, the keys or values marked secret."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
@@ -83,7 +82,7 @@ def _secret_texts(value: object, annotation: object) -> Iterator[str]:
 
 
 def is_secret_in(written: Mapping[str, object], config: type[BaseModel]) -> bool:
-    """Tell whether a file with these settings, as they are written, has a secret in it."""
+    """Return whether the raw settings of a file contain a secret."""
     return any(secret_parts(_urls_in(written, config)))
 
 
@@ -97,12 +96,12 @@ def _urls_in(written: Mapping[str, object], config: type[BaseModel]) -> Iterator
 
 
 def secret_parts(urls: Iterable[str]) -> Iterator[str]:
-    """Yield what must not be seen of URLs: passwords, and tokens in whatever part of them."""
+    """Yield the secret parts of URLs: passwords, and tokens in any part."""
     for url in urls:
         try:
             parts = urlsplit(url)
         except ValueError:
-            # It is refused where it is used.
+            # The code that uses the URL rejects it.
             continue
         if parts.scheme.startswith("sqlite"):
             continue
@@ -115,10 +114,10 @@ def secret_parts(urls: Iterable[str]) -> Iterator[str]:
 
 
 def _credentials(parts: SplitResult) -> Iterator[str]:
-    """Yield the secret ones of user name and password, as they are written and as they are sent.
+    """Yield the secret user name and password, as written and as sent.
 
-    A user name is one where it stands alone before a host of the web, as tokens do, or is as long
-    as a token; a database's user is none.
+    A user name is secret if it has no password beside it, as tokens have, or is as long as a token;
+    a database's user name is not secret.
     """
     user, password = parts.username or "", parts.password or ""
     is_database = parts.scheme.startswith("postgres")

@@ -1,6 +1,6 @@
-"""What `[feed]` and `[probing]` mean to the rooms that they are for.
+"""Builds the values that other packages need from `[feed]` and `[probing]`.
 
-Apart from the sections: to read settings, nobody needs a client or the calldata of a contract.
+Separate from the sections, so that reading settings imports no client and no contract calls.
 """
 
 from typing import Literal
@@ -16,7 +16,7 @@ from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKin
 
 
 def feed_client(feed: FeedSection, name: Literal["url", "compare_url"]) -> FeedClient | None:
-    """Return what asks one of the two; None: it is not configured."""
+    """Return a client of one of the two feeds, or None if it is not configured."""
     url = feed.url if name == "url" else feed.compare_url
     if url is None:
         return None
@@ -25,14 +25,14 @@ def feed_client(feed: FeedSection, name: Literal["url", "compare_url"]) -> FeedC
 
 
 def feed_reader(profile: Profile) -> RelayReader:
-    """Return what reads the rows beside this profile: where the chain tells stakes, it wins."""
+    """Return the reader of the rows beside this profile; stakes of the chain take precedence."""
     told = profile.tells
     of_chain = any("stake" in told.get(kind, ()) for kind in (NodeJoined, NodeUpdated))
     return RelayReader(takes_stakes=not of_chain)
 
 
 def probe_settings(told: ProbingSection) -> ProbeSettings | None:
-    """Return the numbers of the section, which has no faults; None: there are no system tasks."""
+    """Return the settings of a section without faults, or None if there are no system tasks."""
     if not told.enabled or told.fee_wei is None or told.max_fee_per_window_wei is None:
         return None
     order = ProbeOrder(

@@ -1,4 +1,4 @@
-"""The section `[verify]`: how sure to be that nothing is missing, and what that may cost."""
+"""The section `[verify]`: how thoroughly blocks are verified, and at what cost."""
 
 from typing import Literal
 
@@ -12,23 +12,22 @@ Rung = Literal["seamed", "pinned", "bloomed", "proven"]
 
 
 class VerifySection(Section):
-    # How sure to be of blocks that may still change: `seamed`, `pinned`, `bloomed`,
-    # `proven`; as far as the chain allows.
+    # The verification level of blocks that may still change: `seamed`, `pinned`, `bloomed`,
+    # `proven`; limited by what the chain supports.
     head: Rung = "proven"
-    # How sure to be of final blocks: every header is read, receipts only where a bloom does
-    # not exclude our contracts; `seamed` reads few headers and proves nothing.
+    # The verification level of final blocks: every header is read, receipts only where a bloom
+    # filter does not exclude the contracts; `seamed` reads few headers and proves nothing.
     history: Rung = "proven"
-    # Prove by receipts; off, nothing gets above `bloomed`.
+    # Verify with receipts; if off, no block gets above `bloomed`.
     receipts: bool = True
-    # Read history as the head is read: every header, logs by block hash.
+    # Read history in the same way as the head: every header, logs by block hash.
     every_header: bool = False
-    # How many windows of history a second endpoint is asked about again, after it was asked
-    # about all.
+    # The share of old windows that a second endpoint audits again, after it has audited all.
     audit_share: float = Field(default=0.01, ge=0, le=1, allow_inf_nan=False)
 
 
 def policy_of(told: VerifySection) -> VerificationPolicy:
-    """Return what the section means to the chain's room."""
+    """Return the verification policy of the chain source."""
     return VerificationPolicy(
         head=Level[told.head.upper()],
         history=Level[told.history.upper()],
@@ -38,7 +37,7 @@ def policy_of(told: VerifySection) -> VerificationPolicy:
 
 
 def one_of(told: VerifySection) -> int:
-    """Return of how many new final blocks one has an old window asked about again."""
+    """Return the number of new final blocks for each new audit of an old window."""
     return round(1 / told.audit_share) if told.audit_share else _NEVER
 
 

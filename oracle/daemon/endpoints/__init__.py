@@ -1,1 +1,1 @@
-"""What the daemon keeps of its endpoints, and how it waits for one."""
+"""Stored knowledge about endpoints, and the waits of `run --once` for rate-limited ones."""

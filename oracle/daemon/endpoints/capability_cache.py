@@ -1,4 +1,4 @@
-"""Keeps what was learned of endpoints in the database: read once, written by the worker alone."""
+"""Caches what was learned about endpoints in the database; only the worker writes it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ from oracle.store.database import Store
 
 @dataclass(slots=True)
 class CapabilityCache:
-    """A `CapabilityStore` over the database; any thread may learn something.
+    """A `CapabilityStore` over the database; any thread may add values.
 
-    `store` None: there is no database, and nothing is kept. `now` returns unix seconds.
+    `store` None: there is no database, and nothing is kept. `clock` returns unix seconds.
     """
 
     store: Store | None
     now: Callable[[], float]
-    # By endpoint and name: the value, and when it is too old.
+    # By endpoint and name: the value and its expiry.
     _learned: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def recall(self, endpoint: str) -> dict[str, str]:
-        """Return what is known of this endpoint and not too old; nothing without a database."""
+        """Return the unexpired values of this endpoint, from the database and from memory."""
         store, kept = self.store, dict[str, str]()
         if store is not None:
             with store.reading() as uow:
@@ -33,13 +33,13 @@ class CapabilityCache:
             }
 
     def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Remember a value for so long, None: for ever; it is stored with the next `flush`."""
+        """Keep a value for so long, None: forever; `store_facts` writes it to the database."""
         expires = None if seconds is None else int(self.now() + seconds)
         with self._lock:
             self._learned[endpoint, key] = value, expires
 
     def flush(self, epoch: int) -> int:
-        """Write down what was learned since, under a lease's epoch; return how much that was.
+        """Write the new values under a lease's epoch; return their number.
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -62,9 +62,10 @@ class CapabilityCache:
         return len(learned)
 
     def flush_trust(self, epoch: int) -> int:
-        """The same, where something was learned of the chain itself: seldom, and dear to lose.
+        """Write the new values if some are about the chain itself; these are rare and important.
 
-        What it was read by may be below what is believed now, and the next process must know it.
+        Blocks may have been read at a lower level than is trusted now, and the next process must
+        know the new level.
         """
         with self._lock:
             is_learned = any(endpoint == OF_CHAIN for endpoint, _ in self._learned)

@@ -1,7 +1,8 @@
-"""How `run --once` waits for who asks to be left alone for a while, instead of giving up.
+"""How `run --once` waits for rate-limited endpoints instead of failing.
 
-A daemon has a next turn anyway. A run that is to leave when all is done waits as long as it is
-told to, a little at a time, so that its lease is kept and a signal is heard (decision 0129).
+A daemon simply retries at the next tick. A run that exits when all is done waits as long as the
+endpoint requests, in short waits, so that the lease is renewed and signals are handled (decision
+0129).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,26 +17,26 @@ from oracle.errors import TransientError
 
 T = TypeVar("T")
 
-# In all, without anything done meanwhile, for one step.
+# The maximum total wait of one step without any progress.
 PATIENCE_SECONDS = 300.0
-# At a time: the lease is kept, and other steps turn, between two of them.
+# The longest single wait; the lease is renewed, and other jobs run, between two waits.
 _AT_A_TIME = 5.0
 
 
 @dataclass(slots=True)
 class EndpointPatience:
-    """Waits for one thing that is asked for again and again; `stop` ends any wait."""
+    """Waits for one repeated request; `stop` ends any wait."""
 
     stop: StopSignal
     seconds: float = PATIENCE_SECONDS
     _waited: float = 0.0
 
     def borne(self, work: Callable[[], T]) -> T:
-        """Do `work`, as often as its endpoint asks to come back later.
+        """Run `request` again whenever its endpoint requests a retry later.
 
         Raises:
-            TransientError: nobody said when, or patience is over.
-            typer.Exit: a signal came meanwhile.
+            TransientError: the endpoint gave no retry time, or the maximum wait is exceeded.
+            typer.Exit: a signal arrived meanwhile.
         """
         while True:
             try:
@@ -48,11 +49,11 @@ class EndpointPatience:
                 return done
 
     def wait(self, error: TransientError) -> float:
-        """Wait a part of what was asked for, and tell it; return how long, in seconds.
+        """Wait a part of the requested time and log it; return the seconds waited.
 
         Raises:
-            TransientError: `error`: nobody said for how long, or patience is
-                over, or will be by then.
+            TransientError: `error`: it has no retry time, or the maximum wait is exceeded, or would
+                be.
         """
         if error.retry_after is None or self._waited + error.retry_after > self.seconds:
             raise error
@@ -65,12 +66,12 @@ class EndpointPatience:
         return seconds
 
     def reset_wait(self) -> None:
-        """Note that what was waited for was done."""
+        """Reset the total wait after a success."""
         self._waited = 0.0
 
 
 def patient(steps: Sequence[Job], stop: StopSignal) -> list[Job]:
-    """Return the steps; each waits where it is asked to, and is turned again then."""
+    """Return the jobs, wrapped so that each waits for rate-limited endpoints."""
     return [_patient(step, EndpointPatience(stop)) for step in steps]
 
 

@@ -1,1 +1,1 @@
-"""The lease: who may write, who holds it, and whether the holder still lives."""
+"""The lease: the single writer of a database, its holder, and whether the holder is alive."""

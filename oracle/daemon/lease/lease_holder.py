@@ -1,9 +1,9 @@
-"""Names the process that holds the lease, so that whoever finds it taken can tell if it is gone.
+"""Names the process that holds the lease, so that others can check whether that process is gone.
 
-A process is gone where this kernel says so, of that process and of no later one with its number:
-both see the same numbers (host, boot, namespaces of processes and of time), and there is none of
-that number, or one that began at another tick of the clock. Linux alone tells so much. Of another
-machine, another container or another system nothing is known (decision 0132).
+A process is gone if this kernel has no process of that number, or one that started at another clock
+tick. The comparison is valid only where both processes see the same process numbers (same host,
+boot, process namespace and time namespace), and on Linux only. For another machine, container or
+system the state is unknown (decision 0132).
 """
 
 import os
@@ -15,17 +15,19 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
-# Written behind the name: when the process began, in ticks since the boot, and where that counts.
+# Suffix of the name: the start of the process in clock ticks since boot, and a digest of the
+# namespaces in which that number is valid.
 _MARK = re.compile(r", process ([1-9]\d{0,8}) \(begun (\d{1,19}) at ([0-9a-f]{16})\)$")
 _DIGITS = 16
-# Of the fields of /proc/PID/stat that follow the name: the state, and when it began (proc(5)).
+# Indexes of the state and the start time among the fields of /proc/PID/stat behind the name
+# (proc(5)).
 _STATE, _BEGUN = 0, 19
-# Dead, and not yet noted by its parent.
+# States of processes that are dead and not yet reaped by their parents.
 _DEAD = {"Z", "X"}
 
 
 class Fate(Enum):
-    """What is known of a process. UNKNOWN: it may work."""
+    """The state of a lease holder's process; UNKNOWN means that the process may still run."""
 
     LIVES = "lives"
     GONE = "gone"
@@ -33,25 +35,26 @@ class Fate(Enum):
 
 
 def holder_name(command: str) -> str:
-    """Name this process for whoever finds the lease taken: `run on host, process 123 (…)`."""
+    """Return this process's name for the lease: `run on host, process 123 (…)`."""
     name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
     place, seen = _process_namespace(), _process_state(os.getpid())
     return name if place is None or seen is None else f"{name} (begun {seen[1]} at {place})"
 
 
 def fate_of(holder: str | None) -> Fate:
-    """Tell what became of the process that was named so; where there is a doubt, UNKNOWN."""
+    """Return the state of the process that this holder name denotes; UNKNOWN in case of doubt."""
     mark = None if holder is None else _MARK.search(holder)
     if mark is None or mark[3] != _process_namespace():
         return Fate.UNKNOWN
     number, begun = int(mark[1]), int(mark[2])
     try:
-        # Nothing is sent; it is asked in our own namespace, whatever is mounted at /proc.
+        # Signal 0 checks for the process and sends nothing; the check is in this process's own
+        # namespace, whatever is mounted at /proc.
         os.kill(number, 0)
     except ProcessLookupError:
         return Fate.GONE
     except PermissionError:
-        # It is somebody else's: /proc may tell.
+        # The process belongs to another user; /proc may still show its state.
         pass
     seen = _process_state(number)
     if seen is None:
@@ -63,10 +66,10 @@ def fate_of(holder: str | None) -> Fate:
 
 
 def _process_namespace() -> str | None:
-    """Return a digest of where our numbers of processes, and our ticks, mean what they mean."""
+    """Return a digest of the namespaces that make process numbers comparable, or None."""
     try:
         if str((_PROC / "self").readlink()) != str(os.getpid()):
-            # What is mounted there counts other processes than ours.
+            # The mounted /proc belongs to another process namespace.
             return None
         parts = [
             socket.gethostname(),
@@ -79,9 +82,9 @@ def _process_namespace() -> str | None:
 
 
 def _process_state(number: int) -> tuple[str, int] | None:
-    """Return the state of a process and when it began; None: it cannot be seen."""
+    """Return the state and the start ticks of a process, or None if they cannot be read."""
     try:
-        # Its name stands in brackets, and may hold anything.
+        # The process name is in parentheses and may contain any character.
         fields = (_PROC / str(number) / "stat").read_text("utf-8", "replace").rpartition(")")[2]
         told = fields.split()
         return told[_STATE], int(told[_BEGUN])
@@ -90,7 +93,7 @@ def _process_state(number: int) -> tuple[str, int] | None:
 
 
 def _is_alone(number: int) -> bool:
-    """Tell whether no thread of it is left: the first may die before the others."""
+    """Return whether only one thread is left; the main thread may die before the others."""
     try:
         return [one.name for one in (_PROC / str(number) / "task").iterdir()] == [str(number)]
     except OSError:

@@ -1,9 +1,9 @@
-"""One writer for one database: takes the lease, keeps it, gives it back.
+"""One writer for each database: acquires the lease, renews it, and releases it.
 
-Every command that writes works inside `leased`, the daemon inside `leading`; who only reads never
-needs it. The daemon's worker may wait long for an endpoint, so the lease is kept on threads of its
-own (docs/explanation/daemon.md#lease). Whoever lost it, or cannot renew it, has to end: another
-process may be writing already.
+Every command that writes runs inside `hold_lease`, the daemon inside `keep_lease`; a process that
+only reads needs no lease. The daemon's worker may wait long for an endpoint, so the lease is
+renewed on separate threads (docs/explanation/daemon.md#lease). A process that lost its lease, or
+cannot renew it, must end: another process may already be writing.
 """
 
 import threading
@@ -22,18 +22,18 @@ from oracle.store.engine import STALLED_SECONDS
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics
 
-# A holder that died is waited for this long; one that lives renews three times in between.
+# A lease expires after this time without a renewal; a live holder renews it three times meanwhile.
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 10.0
-# Not renewed for so long, the holder has to end: well before another one may take over.
+# Without a renewal for this time the holder must end, well before another process may take over.
 GIVE_UP_SECONDS = 20.0
-# After a renewal that failed the next one comes sooner.
+# The delay before the next attempt after a failed renewal.
 _AGAIN_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
 
 
 class LeaseHeldError(FatalError):
-    """Another process holds the lease; it passes when that one ends."""
+    """Another process holds the lease; the error is over when that process ends."""
 
     def __init__(self, held: LeaseState) -> None:
         super().__init__(
@@ -43,13 +43,13 @@ class LeaseHeldError(FatalError):
 
 
 def worker(held: LeaseState) -> str | None:
-    """Return who works on the database; None: nobody, or it is known to be gone."""
+    """Return the process that works on the database, or None if there is none or it is gone."""
     is_over = held.holder is None or held.seconds_left <= 0
     return None if is_over or fate_of(held.holder) is Fate.GONE else held.holder
 
 
 def take(store: Store, command: str) -> int:
-    """Take the lease and return its epoch.
+    """Acquire the lease and return its epoch.
 
     Raises:
         LeaseHeldError: another process holds it; the message names the holder.
@@ -62,10 +62,10 @@ def take(store: Store, command: str) -> int:
 
 @dataclass(slots=True)
 class HolderWatch:
-    """Notices a holder that renews no more, by the monotonic clock of who waits.
+    """Detects, by this process's monotonic clock, that a holder has stopped renewing the lease.
 
-    The lease's end is by the database's wall clock: where that is stepped back, a dead holder
-    would keep everybody out for as long as the step.
+    The lease expires by the database's wall clock. If that clock is stepped back, a dead holder
+    would otherwise lock all others out for as long as the step.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -73,7 +73,7 @@ class HolderWatch:
     _since: float = 0.0
 
     def is_silent(self, held: LeaseState) -> bool:
-        """Tell whether this holder has not renewed for as long as a lease lasts."""
+        """Return whether the holder has not renewed the lease for longer than a lease lasts."""
         lease = (held.epoch, held.until_ms)
         if lease != self._lease:
             self._lease, self._since = lease, self.clock()
@@ -83,15 +83,14 @@ class HolderWatch:
 def try_take(
     store: Store, command: str, watch: HolderWatch | None = None
 ) -> tuple[int | None, LeaseState]:
-    """Take the lease where it is free or over, or its holder is gone; return its epoch or None.
+    """Acquire the lease if it is free or expired or its holder is gone; return epoch and state.
 
-    And how it stands. Where another holds it, nothing is written: whoever stands by may ask often,
-    with a `watch`.
-    Where it is over, and its holder stalled inside a transaction, that transaction is ended if
-    the database can.
+    The epoch is None if another process holds the lease; nothing is written then, so a standby may
+    call this often, with a `watch`. If the lease has expired and its holder stalled inside a
+    transaction, that transaction is ended if the database can.
 
     Raises:
-        TransientError: the database is away, or another process is writing to it.
+        TransientError: the database is unavailable, or another process is writing to it.
     """
     with store.reading() as uow:
         held = uow.lease.current()
@@ -119,7 +118,7 @@ def try_take(
 
 
 def _in_the_way(store: Store, held: LeaseState) -> str:
-    """Say what may keep us from writing, and remove a writer that stalled."""
+    """Terminate a stalled writer, if any; return an error suffix that names the obstacle."""
     try:
         with store.reading() as uow:
             if uow.lease.end_stalled_writer(STALLED_SECONDS):
@@ -132,10 +131,10 @@ def _in_the_way(store: Store, held: LeaseState) -> str:
 
 
 def renew(store: Store, epoch: int) -> None:
-    """Hold the lease for another while.
+    """Extend the lease by another lease period.
 
     Raises:
-        FatalError: another process has taken over; this one must not write any more.
+        FatalError: another process has taken over; this process must not write any more.
     """
     with store.transaction() as uow:
         if not uow.lease.renew(epoch, LEASE_SECONDS):
@@ -143,12 +142,12 @@ def renew(store: Store, epoch: int) -> None:
 
 
 class LeaseKeeper:
-    """Renews the lease until it is told to end; calls `lose` once where that cannot be done.
+    """Renews the lease until stopped; calls `on_lost` once if the lease is lost.
 
-    One thread renews, and may hang in a database that does not answer; the other one watches it,
-    and the work that the lease is held for: who holds it and does nothing keeps standbys out.
-    `failure` says why the lease is no longer ours, None: it is. `can_give_back`: the lease ended
-    for the sake of the work, and the database still answers.
+    One thread renews, and may hang in a database that does not answer. The other thread watches the
+    renewals and the work: a holder that makes no progress would keep standbys waiting. `failure` is
+    the reason why the lease was lost, or None. `can_release`: the lease ended because of the work,
+    and the database still answers.
     """
 
     def __init__(
@@ -170,12 +169,12 @@ class LeaseKeeper:
         self._losing = threading.Lock()
 
     def start(self) -> None:
-        """Begin; the lease was taken a moment ago."""
+        """Start both threads; the lease must have been acquired just before."""
         for name, work in (("lease", self._renew), ("lease watch", self._watch)):
             threading.Thread(target=work, name=name, daemon=True).start()
 
     def end(self) -> None:
-        """Renew no more."""
+        """Stop renewing the lease."""
         self._ended.set()
 
     def _renew(self) -> None:
@@ -226,7 +225,7 @@ class LeaseKeeper:
 
 
 def _never_stuck() -> str | None:
-    """Return None: nothing watches the work."""
+    """Return None: nothing watches the progress of the work."""
 
 
 @contextmanager
@@ -236,15 +235,15 @@ def leading(
     lose: Callable[[], None],
     stuck_reason: Callable[[], str | None] = _never_stuck,
 ) -> Iterator[LeaseKeeper]:
-    """Keep the lease around the daemon's work, and give it back; yields who keeps it.
+    """Renew the lease during the daemon's work and release it at the end; yields the keeper.
 
-    `lose` is called, from a thread, where it is lost. Such a lease is left alone: its database
-    may not even answer. `stuck_reason` tells why the work goes on no more; then the lease is given
-    back early, for a standby. What a stuck thread writes later carries an epoch that is over.
+    `on_lost` is called, from a thread, if the lease is lost. A lost lease is not released, because
+    its database may not even answer. `stuck_reason` returns why the work has stopped; the lease is
+    then released early, for a standby. Later writes of a stuck thread carry an expired epoch.
 
     Raises:
-        FatalError: it was lost, could not be renewed for too long, or the work is stuck; nothing
-            may be written.
+        FatalError: the lease was lost, could not be renewed for too long, or the work is stuck;
+            nothing may be written.
     """
     indexer_metrics.HELD.set(1)
     indexer_metrics.EPOCH.set(epoch)
@@ -263,9 +262,9 @@ def leading(
 
 @contextmanager
 def leased(store: Store, command: str) -> Iterator[int]:
-    """Hold the lease around work that renews it where it takes long; yields its epoch.
+    """Hold the lease during work that renews it if it takes long; yields its epoch.
 
-    Every write is guarded by that. A lease that cannot be given back runs out by itself.
+    Every write is guarded by that epoch. A lease that cannot be released expires by itself.
 
     Raises:
         LeaseHeldError: another process holds it; the message names the holder.
@@ -278,7 +277,7 @@ def leased(store: Store, command: str) -> Iterator[int]:
 
 
 def _give_back(store: Store, epoch: int) -> None:
-    """Let the next process not wait for its end; where that cannot be done, it comes by itself."""
+    """Release the lease so that the next process need not wait; on failure the lease expires."""
     try:
         with store.transaction() as uow:
             uow.lease.release(epoch)

@@ -1,1 +1,1 @@
-"""What the daemon answers over HTTP, and what keeps strangers from stopping it."""
+"""The daemon's HTTP servers, and their protection against abusive clients."""

@@ -1,9 +1,9 @@
-"""Takes connections in the place of asyncio's accept, and holds them until their request is whole.
+"""Accepts connections instead of asyncio, and holds them until their request is complete.
 
-Until then it has a descriptor and what it sent so far: no thread, no task, no parser, no place in
-the selector; it is looked at a dozen times in all, however often it sends a byte.
-asyncio's own accept takes as many as there are, and where descriptors are short it writes as many
-tracebacks a second as its backlog is long (decision 0178).
+Until then a connection has a descriptor and its received bytes: no thread, no task, no parser, no
+place in the selector. It is checked about a dozen times in all, however often it sends a byte.
+asyncio's own accept has no limit, and if descriptors run out it logs as many tracebacks a second as
+its backlog is long (decision 0178).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from oracle.telemetry.http_metrics import Reason
 T = TypeVar("T")
 
 _FIRST_SECONDS = 0.004
-# The last wait is 4 s, and is repeated.
+# The last wait of 4 s is repeated.
 _WAITS = tuple(_FIRST_SECONDS * 2**time for time in range(11))
 
 
@@ -36,12 +36,12 @@ class LookSchedule(Generic[T]):
         self._queues: tuple[deque[tuple[float, T]], ...] = tuple(deque() for _ in _WAITS)
 
     def add(self, one: T, now: float, looks: int) -> None:
-        """Look at it again; `looks`: how often that was done since it came."""
+        """Schedule the next check; `check_count` is the number of checks so far."""
         place = min(looks, len(_WAITS) - 1)
         self._queues[place].append((now + _WAITS[place], one))
 
     def due(self, now: float, most: int) -> list[T]:
-        """Take out and return those whose time has come, at most so many."""
+        """Remove and return the connections that are due, at most this many."""
         found: list[T] = []
         for queue in self._queues:
             while queue and queue[0][0] <= now and len(found) < most:
@@ -49,41 +49,41 @@ class LookSchedule(Generic[T]):
         return found
 
     def next_at(self) -> float | None:
-        """Return when somebody is to be looked at; None: nobody is."""
+        """Return when the next connection is due, or None if none waits."""
         return min((queue[0][0] for queue in self._queues if queue), default=None)
 
 
-# Taken, or looked at, in one turn of the loop.
+# Connections accepted, or checked, in one iteration of the loop.
 _IN_ONE_TURN = 64
-# Request line and headers; what follows is not read here.
+# The limit of request line and headers; the body is not read here.
 MOST_HEAD_BYTES = 16 * 1024
 _END = b"\r\n\r\n"
-# How long nothing is taken where no descriptor is left.
+# How long no connection is accepted after the descriptors ran out.
 _REST_SECONDS = 0.25
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class PendingConnection:
-    """One that waits; `head` is what it sent, `drop` lets it go without an answer."""
+    """A waiting connection; `head` is what it has sent, `drop` closes it without a response."""
 
     __slots__ = ("address", "drop", "head", "is_watched", "looks", "sock")
 
     def __init__(self, sock: socket.socket, address: str) -> None:
-        """`address`: who counts as one with it."""
+        """Store the socket; `address` is the client network for the limits."""
         self.sock = sock
         self.address = address
         self.head = bytearray()
-        # Whether it is looked at again, and how often it was.
+        # Whether the connection is still checked, and how often it was checked.
         self.is_watched = True
         self.looks = 0
         self.drop: Callable[[], None] = sock.close
 
 
 class Acceptor:
-    """One listening socket; lives in the server's loop and is touched by nothing else.
+    """One listening socket; lives in the server's loop and is used from nowhere else.
 
-    `hand_over` gets a connection with its whole request. Where `is_tls` it gets it with its first
-    byte: it goes on waiting, until `whole` says that its request has come.
+    `hand_over` receives a connection with its complete request. With `is_tls` it receives the
+    connection at its first byte, and the connection goes on waiting until `mark_complete`.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class Acceptor:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def open(self) -> None:
-        """Begin to take connections; called in the loop."""
+        """Start to accept connections; must be called in the loop."""
         self._loop = asyncio.get_running_loop()
         self._listen()
         self._look_for_slow()
 
     def close(self) -> None:
-        """Take no more, and let go who waits."""
+        """Accept no more connections, and close the waiting ones."""
         for timer in self._timers.values():
             timer.cancel()
         self._the_loop.remove_reader(self._listening)
@@ -120,7 +120,7 @@ class Acceptor:
             self._let_go(connection)
 
     def whole(self, connection: PendingConnection) -> None:
-        """Note that its request has come, or that it is gone: it waits no longer."""
+        """Stop waiting for a connection whose request is complete, or which is closed."""
         self._pending.remove(connection)
 
     @property
@@ -145,12 +145,12 @@ class Acceptor:
                 return
             sock.setblocking(False)
             connection = PendingConnection(sock, network_of(address[0]))
-            # Whoever means it has sent its request already: it never waits at all.
+            # An honest client has usually sent its request already and never waits.
             if self._is_tls or not self._read(connection):
                 self._wait_for(connection)
 
     def _rest(self, error: OSError) -> None:
-        """Give descriptors back, and try again a little later: the socket stays readable."""
+        """Free descriptors, and accept again a little later: the socket stays readable."""
         if error.errno in _OUT_OF_RESOURCES:
             self._refused("descriptors", "")
             for connection in self._pending.oldest_half():
@@ -170,7 +170,7 @@ class Acceptor:
             self._look_again()
 
     def _look(self) -> None:
-        """Look at those whose time has come."""
+        """Check the connections that are due."""
         loop = self._the_loop
         for connection in self._schedule.due(loop.time(), _IN_ONE_TURN):
             if connection.is_watched and not self._has_ended(connection):
@@ -185,13 +185,13 @@ class Acceptor:
             self._timers["look"] = self._the_loop.call_at(at, self._look)
 
     def _has_ended(self, connection: PendingConnection) -> bool:
-        """Read what came; True: nothing more is read here."""
+        """Read the received bytes; return whether the connection needs no further check."""
         if not self._is_tls:
             is_whole = self._read(connection)
             if is_whole:
                 self._pending.remove(connection)
             return is_whole
-        # Where a byte came it goes on waiting: that is a handshake, and no request yet.
+        # After the first byte the connection goes on waiting: a handshake is no request yet.
         try:
             connection.sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -205,7 +205,7 @@ class Acceptor:
         return True
 
     def _read(self, connection: PendingConnection) -> bool:
-        """Read what came; True: it waits no longer, whatever became of it."""
+        """Read the received bytes; return whether the connection no longer waits."""
         head = connection.head
         try:
             part = connection.sock.recv(MOST_HEAD_BYTES + 1 - len(head))

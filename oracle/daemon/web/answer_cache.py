@@ -1,7 +1,7 @@
-"""Answers as bytes, kept by question as long as nothing moves: one is made for all who ask.
+"""Caches responses by request until the index changes: one response serves all clients.
 
-While history is read everything moves many times a second: there an answer is given for ten
-seconds (docs/reference/read-api.md#response-cache).
+During a backfill the index changes many times a second; a response is then served for ten seconds
+(docs/explanation/read-api.md#one-answer-for-all).
 """
 
 import gzip
@@ -29,17 +29,17 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Flight(Generic[T]):
-    """An answer that is being made; None at its end: it failed."""
+    """An answer that is being made; None at the end means that it failed."""
 
     over: threading.Event = field(default_factory=threading.Event)
     made: T | None = None
 
 
 class SingleFlight(Generic[T]):
-    """Any thread may ask.
+    """Makes one answer for all threads that request the same key at the same time.
 
-    At most `seats` different answers are made at once; nobody waits for another's longer than
-    `patience_seconds`.
+    At most `max_answers` different answers are made at once; no thread waits for another's answer
+    longer than `patience_seconds`.
     """
 
     def __init__(self, seats: int, patience_seconds: float) -> None:
@@ -49,10 +49,10 @@ class SingleFlight(Generic[T]):
         self._flights: dict[str, _Flight[T]] = {}
 
     def fly(self, question: str, make: Callable[[], T]) -> T | None:
-        """Return what `make` returns, or what it returned to another who asks the same now.
+        """Return the result of `make`, or of another thread's `make` for the same key.
 
-        None: too many others are made at this moment. Raises what `make` raises; whoever waited
-        for one that failed tries it alone.
+        The result is None if too many answers are being made. Raises what `make` raises; a thread
+        that waited for a failed answer makes its own.
         """
         with self._lock:
             flight = self._flights.get(question)
@@ -75,11 +75,12 @@ class SingleFlight(Generic[T]):
             return make() if is_seated else None
 
 
-# What an answer says of its age is never older than this.
+# The age in a cached response is at most this much out of date.
 _LAG_STEP_SECONDS = 30
-# Where the index is this far behind it reads history, and not the head of the chain.
+# An index that is this far behind is in a backfill, not at the head of the chain.
 _HISTORY_LAG_SECONDS = 60
-# There an answer is given for so long without a look whether anything has moved.
+# During a backfill a response is served for this time without a check whether the index has
+# changed.
 _HISTORY_KEPT_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 _LEAST_COMPRESSED = 1_000
@@ -87,7 +88,7 @@ _GZIP_LEVEL = 5
 
 
 class CachedResponse(NamedTuple):
-    """A response, and when it holds: as of this block, while this is played."""
+    """A response with the block and the demonstration act for which it is valid."""
 
     response: Response
     as_of: AsOf
@@ -99,7 +100,7 @@ class _Kept(NamedTuple):
     plain: bytes
     packed: bytes | None
     media_type: str | None
-    # Monotonic seconds: until then nobody looks whether anything has moved.
+    # Monotonic seconds: until then the response is served without a check of the index.
     fresh_until: float
 
     @property
@@ -108,7 +109,7 @@ class _Kept(NamedTuple):
 
 
 class AnswerCache:
-    """Any thread may ask. `most_bytes`: beyond it what was asked for longest ago makes room."""
+    """A thread-safe cache; beyond `max_bytes` the least recently used response is evicted."""
 
     def __init__(
         self,
@@ -129,10 +130,10 @@ class AnswerCache:
     def answer(
         self, request: Request, make: Callable[[], CachedResponse], flights: "Flights"
     ) -> Response | None:
-        """Return what is kept for the question of a GET, or what `make` makes; 304: it is known.
+        """Return the cached response to a GET, or the result of `make`; 304 if the client has it.
 
-        What is no 200 is not kept. None: too many others are made at this moment. Raises what
-        `looking` and `make` raise.
+        Only responses with status 200 are cached. The result is None if too many answers are being
+        made. Raises what `looking` and `make` raise.
         """
         question = _question(request.scope)
         kept = self._known(question)
@@ -150,16 +151,16 @@ class AnswerCache:
         return _sent(kept, request)
 
     def fresh(self, scope: Scope) -> Response | None:
-        """Return what is given for a GET without a look at the database; never waits."""
+        """Return the response to a GET that needs no check of the database; never blocks."""
         kept = self._known(_question(scope))
         return None if kept is None else _sent(kept, Request(scope))
 
     def once(
         self, request: Request, make: Callable[[], CachedResponse], flights: "Flights"
     ) -> Response | None:
-        """Return what `make` makes for a POST: what is asked stands in its body, nobody shares it.
+        """Return the result of `make` for a POST, which is not shared between clients.
 
-        None: too many others are made at this moment.
+        The result is None if too many answers are being made.
         """
         question = f"{request.method} {next(self._numbers)}"
         made = flights.fly(question, lambda: _packed(make(), 0.0))
@@ -179,7 +180,7 @@ class AnswerCache:
         return kept
 
     def _known(self, question: str, tag: str | None = None) -> _Kept | None:
-        """Return what is kept under a tag; without one, what need not be asked about."""
+        """Return the response cached under a tag; without a tag, one that is still fresh."""
         with self._lock:
             kept = self._by_question.get(question)
             if kept is None:
@@ -196,15 +197,15 @@ class AnswerCache:
 
 
 class FreshAnswers:
-    """An ASGI application in front of another: what is fresh needs no route and no thread."""
+    """ASGI middleware that serves fresh responses without a route and a thread."""
 
     def __init__(self, web: ASGIApp, *kept: Callable[[Scope], ASGIApp | None]) -> None:
-        """`kept`: each tells what it keeps for a question."""
+        """Store the application; each lookup returns a fresh response, or None."""
         self._web = web
         self._kept = kept
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what one of them keeps, or let the application answer."""
+        """Send a fresh response, or call the application."""
         answer = self._web
         if scope["type"] == "http" and scope["method"] == "GET":
             found = (kept(scope) for kept in self._kept)
@@ -213,14 +214,14 @@ class FreshAnswers:
 
 
 class Flights(SingleFlight["_Kept | Response"]):
-    """Answers that are made at this moment, at most `seats`."""
+    """The answers that are being made, at most `max_answers`."""
 
     def __init__(self, seats: int) -> None:
         super().__init__(seats, _PATIENCE_SECONDS)
 
 
 def is_history(as_of: AsOf) -> bool:
-    """Tell whether the index is so far behind that it reads history."""
+    """Return whether the index is so far behind that it is in a backfill."""
     return as_of.lag_seconds > _HISTORY_LAG_SECONDS
 
 
@@ -237,7 +238,7 @@ def _packed(made: CachedResponse, fresh_until: float) -> _Kept:
 
 
 def _tag(as_of: AsOf, act: PlayedAct | None) -> str:
-    """Return the weak entity tag of everything that is said at a cursor, while this is played."""
+    """Return the weak entity tag of all responses as of a cursor, during this act."""
     played = 0 if act is None else zlib.crc32(act.title.encode())
     age = as_of.lag_seconds // _LAG_STEP_SECONDS
     return f'W/"{as_of.epoch}-{as_of.head}-{age}-{played}"'

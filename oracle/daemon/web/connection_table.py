@@ -1,8 +1,8 @@
-"""Connections whose requests are not whole yet: how many may wait, and who has to go.
+"""Connections that wait for a complete request: how many may wait, and which is closed first.
 
-Who comes is always let in; where there are too many, the one that waits longest goes. So whoever
-sends a request at once is answered, however many others hold their connections open
-(decision 0178). Knows no sockets and no clock.
+A new connection is always accepted; at a limit, the connection that waits longest is closed. A
+client that sends a request at once is therefore served, however many others hold their connections
+open (decision 0178). Independent of sockets and clocks.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-# Why a connection had to go: too many of its address, or too many in all.
+# Why a connection is closed: too many of its network, or too many in total.
 Surplus = Literal["address", "total"]
 
 
@@ -20,10 +20,10 @@ class _OpenConnection(NamedTuple):
 
 
 class ConnectionTable(Generic[T]):
-    """What waits, in the order of coming; each stands under its address."""
+    """Waiting connections in the order of arrival, grouped by client network."""
 
     def __init__(self, most: int, most_per_address: int) -> None:
-        """At least one of each."""
+        """Create an empty table; both limits are at least one."""
         self._most = most
         self._most_per_address = most_per_address
         self._all: dict[T, _OpenConnection] = {}
@@ -36,7 +36,7 @@ class ConnectionTable(Generic[T]):
         return one in self._all
 
     def add(self, one: T, network: str, now: float) -> tuple[T, Surplus] | None:
-        """Take one in; return who had to go for it, and why."""
+        """Add a connection; return the connection removed to make room, if any, and why."""
         gone = self._surplus(network)
         if gone is not None:
             self.remove(gone[0])
@@ -45,7 +45,7 @@ class ConnectionTable(Generic[T]):
         return gone
 
     def remove(self, one: T) -> bool:
-        """Take one out; False: it was not there."""
+        """Remove a connection; return whether it was in the table."""
         place = self._all.pop(one, None)
         if place is None:
             return False
@@ -56,7 +56,7 @@ class ConnectionTable(Generic[T]):
         return True
 
     def expired(self, since: float) -> list[T]:
-        """Take out and return everybody who came at this time or before."""
+        """Remove and return all connections that arrived at this time or before."""
         late = []
         for one, place in self._all.items():
             if place.since > since:
@@ -65,14 +65,14 @@ class ConnectionTable(Generic[T]):
         return self._removed(late)
 
     def oldest_half(self) -> list[T]:
-        """Take out and return the half of them that came first; of one, that one."""
+        """Remove and return the half of the connections that arrived first, rounded up."""
         half = (len(self._all) + 1) // 2
         return self._removed([one for one, _ in zip(self._all, range(half), strict=False)])
 
     def _surplus(self, network: str) -> tuple[T, Surplus] | None:
         mine = self._of.get(network, {})
         is_full = len(self._all) >= self._most
-        # Where all is full, whoever has its share already takes nothing from the others.
+        # In a full table, a network that has its share takes no place from others.
         has_its_share = len(mine) * len(self._of) >= len(self._all)
         if len(mine) >= self._most_per_address or (is_full and mine and has_its_share):
             return next(iter(mine)), "address"

@@ -1,7 +1,7 @@
-"""What machines that watch the daemon are told; nothing can be changed through it.
+"""The read-only HTTP application for monitoring.
 
-`/livez` and `/metrics` read memory only, in the server's own loop: they answer while the database
-is locked or away, and need no thread.
+`/livez` and `/metrics` read memory only, in the server's own loop: they respond while the database
+is locked or unavailable, and need no thread.
 """
 
 from collections.abc import Callable
@@ -32,21 +32,21 @@ _NEWEST_INTENTS = 20
 
 
 def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
-    """Return the application; `store` gives the database, only read, in short statements."""
+    """Return the application; `get_store` returns the database for short read queries."""
     seats = ConcurrencyLimit(_SEATS)
     web = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
     @web.get("/livez")
     async def livez() -> Response:
-        """200 while every loop turns, else 503 and which are silent. Restart the process then."""
+        """200 while every job ticks, else 503 and the silent jobs. Restart the process then."""
         silent = watch.liveness.silent()
         return JSONResponse({"silent": silent}, _NOT_NOW if silent else 200)
 
     @web.get("/readyz")
     def readyz() -> Response:
-        """200 while it does its work, else 503 and the reasons.
+        """200 while the daemon does its work, else 503 and the reasons.
 
-        Ready: no condition of `oracle.domain.health` holds, and the database is there.
+        Ready: no condition of `oracle.domain.health` is active, and the database is available.
         """
         with seats.one() as is_seated:
             faults = _database_faults(store) if is_seated else [_FULL]
@@ -68,15 +68,15 @@ def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
 
     @web.get("/metrics")
     async def prometheus() -> Response:
-        """Everything for Prometheus, from memory."""
+        """All metrics for Prometheus, from memory."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     @web.get("/v1/operations")
     def operations() -> Response:
-        """What `qos-oracle status --json` prints.
+        """The output of `qos-oracle status --json`.
 
-        `dispatcher` only where this process starts tasks, `contract` where it sends reports, both
-        as they stood when they were asked last.
+        `dispatcher` is present if this process starts tasks, `contract` if it sends reports, both
+        as of their last check.
         """
         return _answered(
             seats,
@@ -85,7 +85,7 @@ def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
 
     @web.get("/v1/outbox")
     def outbox() -> Response:
-        """What `qos-oracle outbox list --json` prints."""
+        """The output of `qos-oracle outbox list --json`."""
         return _answered(seats, lambda: _intents(store()))
 
     return web
@@ -95,7 +95,7 @@ _FULL = "database: too many wait for it already"
 
 
 def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
-    """Answer with what is read from the database; 503 where it is away or too many wait."""
+    """Respond with data from the database; 503 if it is unavailable or too many wait."""
     with seats.one() as is_seated:
         try:
             if is_seated:
@@ -118,7 +118,7 @@ def _status(watch: DaemonHealth, store: Store) -> OperatorStatus:
 
 
 def _intents(store: Store) -> list[IntentView]:
-    """Return what `outbox list --json` prints."""
+    """Return the output of `outbox list --json`."""
     now = int(unix_seconds())
     with store.reading() as uow:
         newest = uow.outbox.intents.newest(_NEWEST_INTENTS)

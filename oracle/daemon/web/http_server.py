@@ -1,8 +1,8 @@
-"""Serves an application at a listener, in a thread: uvicorn behind our own accept.
+"""Serves an application at a listener, in a thread: uvicorn behind its own acceptor.
 
 A connection stays open between requests (HTTP keep-alive) until the client closes it, it is idle
 for `header_timeout_seconds`, or another connection needs its place. Slow requests wait in the
-acceptor; slow readers are disconnected. HEAD is answered as GET without the body.
+acceptor; slow readers are disconnected. HEAD is handled as GET without the body.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ from oracle.daemon.web.refusals import Refusals
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
-# Whoever is refused is not listened to any further.
+# The connection of a refused request is closed.
 _CLOSE = {"connection": "close"}
-# Of a length that is read at all.
+# The maximum number of digits of `content-length`.
 _MOST_DIGITS = 12
-# So many seconds' worth of requests may come at once.
+# A burst may have the requests of this many seconds.
 _SECONDS_AT_ONCE = 5
-# Who watches the daemon hears that it lives, whoever else asks from behind the same address.
+# Monitoring always gets a liveness response, whatever other requests come from the same address.
 _ALWAYS = frozenset({"/livez"})
 
 
 class RequestLimits:
-    """An ASGI application in front of another: so many requests a second, of so many bytes."""
+    """ASGI middleware that limits the rate and the size of requests."""
 
     def __init__(
         self,
@@ -59,21 +59,23 @@ class RequestLimits:
         self._buckets = ClientBuckets(per_second, at_once, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 400, 429 or 413, or let the application answer."""
+        """Respond with 400, 429 or 413, or call the application."""
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (refusal or self._web)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         if "upgrade" in headers and headers.get("content-length", "0") != "0":
-            # The parser takes the body for another protocol's: half a request would be answered.
+            # The parser would take the body for another protocol's, and half a request would be
+            # handled.
             words = "there is nothing to upgrade to: send plain HTTP/1.1, without Upgrade"
             return JSONResponse({"error": words}, _NO_UPGRADE, _CLOSE)
         if not self._has_body(headers):
             most = self._body_bytes
             words = f"at most {most} bytes, told first" if most else "nothing is taken in here"
             return JSONResponse({"error": words}, _TOO_LARGE, _CLOSE)
-        # A proxy on this machine says for whom it asks; see docs/how-to/run-several-reporters.md.
+        # A proxy on this machine passes the client's address; see
+        # docs/how-to/run-several-reporters.md.
         client = scope.get("client")
         address = "" if client is None else client[0]
         if scope["path"] in _ALWAYS or self._buckets.try_acquire(address):
@@ -82,25 +84,25 @@ class RequestLimits:
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
     def _has_body(self, headers: Headers) -> bool:
-        """Tell whether as much may come as is announced; what is announced is not exceeded."""
+        """Return whether the announced length is accepted; bodies never exceed that length."""
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
             return False
         return len(length) <= _MOST_DIGITS and int(length) <= self._body_bytes
 
 
-# Their answers have no end, so HEAD must not start one.
+# Streams never end, so HEAD must not start one.
 STREAM_PATHS = frozenset({"/v1/events"})
 
 
 class HeadRequests:
-    """An ASGI application in front of another."""
+    """ASGI middleware that handles HEAD as GET."""
 
     def __init__(self, web: ASGIApp) -> None:
         self._web = web
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, HEAD as GET."""
+        """Call the application, with HEAD replaced by GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._web(scope, receive, send)
         elif scope["path"] in STREAM_PATHS:
@@ -122,8 +124,8 @@ def serving(web: ASGIApp, listener: Listener) -> Iterator[str]:
     """Serve in a thread; yields the address, `http://host:port`.
 
     Raises:
-        InputError: the port is in use, the host is none of this machine's, or a file of its
-            certificate cannot be used.
+        InputError: the port is in use, the host is not an address of this machine, or a certificate
+            file cannot be used.
     """
     context = None if listener.tls is None else listener.tls.context(listener.section)
     listening = listener.listen()
@@ -154,7 +156,7 @@ class _Server(uvicorn.Server):
             listening, self.limits, self._begin, self.refusals.note, is_tls=context is not None
         )
         self._answered: set[PendingConnection] = set()
-        # Between two requests; where there are too many, the one that rests longest goes.
+        # Connections between two requests; at the limit, the one that is idle longest is closed.
         self._idle = ConnectionTable[PendingConnection](
             self.limits.waiting, self.limits.per_address
         )
@@ -174,7 +176,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets=[])
 
     def whole(self, connection: PendingConnection) -> bool:
-        """Note that its request is here; False: too many others are answered at this moment."""
+        """Note a complete request; return False if too many other requests are being handled."""
         self._acceptor.whole(connection)
         self._idle.remove(connection)
         if connection not in self._answered and len(self._answered) >= self._most_answered:
@@ -184,13 +186,13 @@ class _Server(uvicorn.Server):
         return True
 
     def gone(self, connection: PendingConnection) -> None:
-        """Note that nothing more comes or goes over it."""
+        """Note that the connection is closed."""
         self._acceptor.whole(connection)
         self._idle.remove(connection)
         self._answered.discard(connection)
 
     def answered(self, connection: PendingConnection) -> None:
-        """Note that its request was answered, and that it may bring another one."""
+        """Note that the request was answered; the connection may carry another one."""
         self._answered.discard(connection)
         now = asyncio.get_running_loop().time()
         surplus = self._idle.add(connection, connection.address, now)
@@ -213,12 +215,12 @@ class _Server(uvicorn.Server):
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, connection: PendingConnection) -> None:
-        """Let uvicorn's protocol have the connection, behind TLS where there is a certificate."""
+        """Pass the connection to uvicorn's protocol, behind TLS if there is a certificate."""
         is_tls = self._context is not None
         is_connected = False
         try:
-            # asyncio does so for connections that it took itself: an answer is written in parts,
-            # and would else wait 40 ms between them where the client keeps its connection.
+            # asyncio sets TCP_NODELAY for connections that it accepts itself. Without it, a
+            # response written in parts waits 40 ms between the parts on a kept connection.
             connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _HttpConnection(self, connection),
@@ -229,7 +231,7 @@ class _Server(uvicorn.Server):
             )
             is_connected = True
         except OSError:
-            # A handshake that failed, or a client that left: both are its own affair.
+            # A failed handshake and a client that left need no handling.
             pass
         finally:
             if not is_connected:
@@ -237,7 +239,7 @@ class _Server(uvicorn.Server):
                 connection.sock.close()
 
     def _note_fault(self, _loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
-        """Tell what went wrong in the loop, the 1st, 2nd, 4th … time; asyncio tells all."""
+        """Log the 1st, 2nd, 4th … error in the loop; asyncio would log them all."""
         self._faults += 1
         if is_power_of_two(self._faults):
             structlog.get_logger().error(
@@ -249,18 +251,18 @@ class _Server(uvicorn.Server):
 
 
 class _HttpConnection(HttpToolsProtocol):
-    """uvicorn's protocol with limits: each request has its time from its first byte on."""
+    """uvicorn's protocol with limits: each request has a deadline from its first byte on."""
 
     def __init__(self, server: _Server, connection: PendingConnection) -> None:
         super().__init__(server.config, server.server_state, server.lifespan.state)
         self._server = server
         self._connection = connection
         self._deadline: asyncio.TimerHandle | None = None
-        # Whether the deadline is that of an answer that only the client has still to take.
+        # Whether the deadline is of a response that the client has still to receive.
         self._is_sent = False
-        # Requests whose head is here and whose answer is not complete.
+        # Requests whose head was received and whose response is not complete.
         self._unanswered = 0
-        # What came since a head or a part of a body: the parser keeps as much as it is sent.
+        # Bytes since the last head or part of a body: the parser buffers without a limit.
         self._head_bytes = 0
 
     @override
@@ -288,7 +290,7 @@ class _HttpConnection(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_headers_complete()
         if self.parser.should_upgrade():
-            # The parser reads nothing behind it.
+            # The parser reads nothing after an upgrade request.
             self.cycle.keep_alive = False
 
     @override
@@ -304,7 +306,7 @@ class _HttpConnection(HttpToolsProtocol):
             self._end_deadline()
         if not self.transport.is_closing():
             self._server.answered(self._connection)
-        # Begins with what has come meanwhile.
+        # The base method starts with the bytes received meanwhile.
         super().on_response_complete()
         if self._unanswered and not self.transport.is_closing():
             self._begin_deadline()
@@ -330,12 +332,13 @@ class _HttpConnection(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         if self._is_sent and not self.transport.get_write_buffer_size():
-            # The client took the answer in time; a request that came meanwhile has its own.
+            # The client received the response in time; a request that arrived meanwhile has its own
+            # deadline.
             self._deadline = None
             if self._unanswered:
                 self._begin_deadline()
             return
-        # A stream has no end; its deadline is for what lies ready and is not taken.
+        # A stream never ends; its deadline applies to bytes that the client does not receive.
         has_request = self._unanswered > 0 and self._server.limits.streams > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
@@ -354,12 +357,12 @@ def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicor
         ws="none",
         lifespan="off",
         log_config=None,
-        # Its warnings are about what strangers send, one line each.
+        # uvicorn's warnings are about client input, one line each.
         log_level=logging.ERROR,
         access_log=False,
         server_header=False,
         headers=[("x-content-type-options", "nosniff")],
-        # An idle connection is closed as soon as one that never sent its first request.
+        # An idle connection is closed after the same time as one that never sent a request.
         timeout_keep_alive=max(1, round(limits.header_timeout_seconds)),
         timeout_graceful_shutdown=_STOP_SECONDS,
     )

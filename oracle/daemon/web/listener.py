@@ -1,7 +1,7 @@
-"""What a listener is told: where it listens, what it gives away, whose certificates it wants.
+"""The configuration of a listener: its address, its limits and its certificates.
 
-There is one for who watches the daemon and one for the other reporters, each with its own
-numbers (docs/explanation/daemon.md#http).
+Monitoring and the other reporters have separate listeners, each with its own numbers
+(docs/explanation/daemon.md#http).
 """
 
 import resource
@@ -13,18 +13,18 @@ from pathlib import Path
 from oracle.errors import InputError
 from oracle.signing.keystore import refuse_readable_by_others
 
-# A listener takes no more than this share of the descriptors that the process may open: endpoints
-# and the database have theirs, whatever knocks.
+# One in so many of the process's descriptors is the most a listener may use: endpoints and the
+# database need theirs, whatever clients connect.
 _SHARE_OF_DESCRIPTORS = 6
 _LEAST_CONNECTIONS = 8
-# Connections that the kernel holds until they are taken; Linux has no more by itself.
+# Connections that the kernel queues until they are accepted; the Linux default limit is the same.
 _BACKLOG = 4096
-# What the process asks for, where it may: one listener's connections, six times and more.
+# The descriptor limit that the process requests: more than six times one listener's connections.
 _WANTED_DESCRIPTORS = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Take as many descriptors as the process may have: shells give it 1,024 to begin with."""
+    """Raise the soft limit of file descriptors, which shells often set to 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     infinite = resource.RLIM_INFINITY
     wanted = _WANTED_DESCRIPTORS if hard == infinite else min(hard, _WANTED_DESCRIPTORS)
@@ -34,15 +34,15 @@ def raise_descriptor_limit() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
-    """What strangers get of a listener.
+    """The limits of a listener towards its clients.
 
-    `connections` at once, `per_address` of them from one address (IPv6: one network of 64 bits);
-    a request must be complete within `header_timeout_seconds`, and the client must read the
-    response within `response_timeout_seconds`.
-    `requests_per_second`: on average from one address, five seconds' worth at once. `body_bytes`:
-    the largest accepted request body; 0: none. Half of the connections are kept for answers, and
-    never more than `most_answers`: the server has forty threads, and most answers need none.
-    `streams`: answers without an end at the same time, beside the others; they have no deadline.
+    At most `connections` at once, `per_address` of them from one address (IPv6: one /64 network); a
+    request must be complete in `header_timeout_seconds`, and its response received in
+    `response_timeout_seconds`. `requests_per_second` is an average for one address, with bursts of
+    five seconds. `body_bytes` is the largest accepted request body; 0: none. Half of the
+    connections are kept for responses, and at most `max_answers`, because the server has forty
+    threads and most responses need none. `streams` is the number of concurrent endless responses
+    beside the others; they have no deadline.
     """
 
     connections: int = 8192
@@ -56,12 +56,12 @@ class ListenerLimits:
 
     @property
     def answers(self) -> int:
-        """Requests that are answered at the same time."""
+        """The maximum number of requests that are handled at the same time."""
         return min(self.most_answers, self._room // 2)
 
     @property
     def waiting(self) -> int:
-        """Connections whose requests may be unfinished at the same time."""
+        """The maximum number of connections with incomplete requests."""
         return self._room - self.answers
 
     @property
@@ -75,24 +75,25 @@ class ListenerLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """Files (PEM) of an https listener; with `client_ca` only its clients get in (mTLS)."""
+    """The files (PEM) of an https listener; with `client_ca`, clients need certificates (mTLS)."""
 
     certificate: Path
     certificate_key: Path
     client_ca: Path | None = None
 
     def context(self, section: str) -> ssl.SSLContext:
-        """Read the files.
+        """Build the TLS context from the files.
 
         Raises:
-            InputError: one is missing or no PEM, or others may read the key; it names `section`.
+            InputError: a file is missing or not PEM, or the key is readable by others; the message
+                names `section`.
         """
         try:
             refuse_readable_by_others(self.certificate_key)
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_ca)
             context.load_cert_chain(self.certificate, self.certificate_key)
         except OSError as error:
-            # Errors of OpenSSL are of this kind, too; none holds anything of the key.
+            # OpenSSL errors are OSErrors, too; none contains any part of the key.
             why = error.strerror or type(error).__name__
             raise InputError(f"[{section}] certificate: cannot be used: {why}") from None
         if self.client_ca is not None:
@@ -102,7 +103,7 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One door: its section of the settings, its place, and what it gives away."""
+    """A listener: its settings section, its address, its limits and its TLS files."""
 
     section: str
     host: str
@@ -111,10 +112,10 @@ class Listener:
     tls: ServerTls | None = None
 
     def listen(self) -> socket.socket:
-        """Listen at once, before anything serves: a taken port is the user's to know.
+        """Open the listening socket at once, so that a port in use is an error at the start.
 
         Raises:
-            InputError: the port is in use, or the host is none of this machine's.
+            InputError: the port is in use, or the host is not an address of this machine.
         """
         try:
             listening = socket.create_server((self.host, self.port), backlog=_BACKLOG)

@@ -1,10 +1,10 @@
-"""What a demonstration tells of itself on the page; without a server, as its screen wants it."""
+"""The act of a demonstration, as shown on the pages; without a server, for the terminal."""
 
 from typing import NamedTuple
 
 
 class PlayedAct(NamedTuple):
-    """What a demonstration plays now, in its own words: nothing that the index says."""
+    """The current act of a demonstration, in its own words; not derived from the index."""
 
     title: str
     caption: str

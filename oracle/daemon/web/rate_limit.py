@@ -1,4 +1,4 @@
-"""How much a listener gives away: so many answers a second, so many at the same time."""
+"""Limits of a listener: requests per second for each client, and concurrent requests."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 
-# Addresses whose askings are remembered.
+# The number of clients whose requests are counted.
 _MOST_ADDRESSES = 1024
 _IPV4 = 4
 
 
 class TokenBucket:
-    """Lets through `per_second` on average and `most` at once; any thread may ask."""
+    """Admits `per_second` requests on average and a burst of `burst`; thread-safe."""
 
     def __init__(self, per_second: float, most: int, clock: Callable[[], float]) -> None:
-        """`clock` tells seconds and never goes back."""
+        """Fill the bucket; `clock` returns seconds and never goes back."""
         self._per_second = per_second
         self._most = most
         self._clock = clock
@@ -24,7 +24,7 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def try_acquire(self) -> bool:
-        """Take a token; False: there is none left now."""
+        """Take a token; return False if none is left."""
         with self._lock:
             now = self._clock()
             self._left = min(self._most, self._left + (now - self._at) * self._per_second)
@@ -36,18 +36,18 @@ class TokenBucket:
 
 
 class ClientBuckets:
-    """One bucket for each address: who asks too often keeps nobody else from being answered."""
+    """One bucket for each client network, so that a busy client does not block others."""
 
     def __init__(self, per_second: float, most: int, clock: Callable[[], float]) -> None:
-        """See `TokenBucket`."""
+        """Set the limits of each bucket; see `TokenBucket`."""
         self._new = partial(TokenBucket, per_second, most, clock)
         self._of: dict[str, TokenBucket] = {}
         self._lock = threading.Lock()
 
     def try_acquire(self, address: str) -> bool:
-        """Take a token of an address's bucket; False: there is none left now."""
+        """Take a token from the bucket of an address; return False if none is left."""
         with self._lock:
-            # The one that asked last stands last; the one that asked longest ago is forgotten.
+            # The most recently used bucket is last; the least recently used one is dropped.
             bucket = self._of.pop(network_of(address), None) or self._new()
             self._of[network_of(address)] = bucket
             if len(self._of) > _MOST_ADDRESSES:
@@ -57,7 +57,7 @@ class ClientBuckets:
 
 @lru_cache(_MOST_ADDRESSES)
 def network_of(address: str) -> str:
-    """Return who is behind an address: whoever has one of IPv6 has all that share its 64 bits."""
+    """Return the network that counts as one client: the address, or the /64 network of IPv6."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -66,14 +66,14 @@ def network_of(address: str) -> str:
 
 
 class ConcurrencyLimit:
-    """As many as may wait for the database at once: others find a thread that answers them."""
+    """Limits how many requests wait for the database, so that others still find a free thread."""
 
     def __init__(self, most: int) -> None:
         self._free = threading.BoundedSemaphore(most)
 
     @contextmanager
     def one(self) -> Iterator[bool]:
-        """Sit down for the time of the `with`; False: every seat is taken."""
+        """Enter for the duration of the `with`; yields False if the limit is reached."""
         if not self._free.acquire(blocking=False):
             yield False
             return

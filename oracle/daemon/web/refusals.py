@@ -1,4 +1,4 @@
-"""What a listener did not answer: counted by reason, and told a few times, whatever comes."""
+"""The refused connections and requests of a listener: counted by reason, logged a few times."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from oracle.telemetry.logging_setup import is_power_of_two
 
 
 class Refusals:
-    """Counts what one listener turned away; the 1st, 2nd, 4th, 8th … of a reason are told."""
+    """Counts the refusals of one listener; logs the 1st, 2nd, 4th, 8th … of each reason."""
 
     def __init__(self, listener: str) -> None:
         self._listener = listener
@@ -17,7 +17,7 @@ class Refusals:
         self._counters = counters_of(listener)
 
     def note(self, reason: Reason, address: str) -> None:
-        """Count one, of somebody at this address."""
+        """Count a refusal of a client at this address."""
         self._counters[reason].inc()
         self._counted[reason] += 1
         if is_power_of_two(self._counted[reason]):

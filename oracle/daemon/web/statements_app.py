@@ -1,6 +1,7 @@
-"""What this reporter signed, for the other reporters: shown to whoever asks, from memory.
+"""Publishes what this reporter signed to the other reporters, from memory.
 
-It is going to be public, and counts for nothing alone (docs/explanation/reports.md#exchange).
+Signatures become public on chain anyway, and have no effect alone
+(docs/explanation/quorum.md#exchange).
 """
 
 from fastapi import FastAPI
@@ -14,20 +15,20 @@ _NONE = 404
 
 
 def statements_app(board: Board) -> FastAPI:
-    """Return the application; none of its answers needs a thread."""
+    """Return the application; none of its responses needs a thread."""
     web = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
     @web.get("/v1/report/{around}")
     async def report(around: int) -> Response:
-        """What this reporter signed for a round: fields, digest, signer, signature.
+        """The statement that this reporter signed for a round: fields, digest, signer, signature.
 
-        From memory; 404 where nothing was signed.
+        From memory; 404 if nothing was signed.
         """
         return _shown(board, f"report/{around}")
 
     @web.get("/v1/kick/{node}")
     async def kick(node: str) -> Response:
-        """The same of a kickout, by the node's address."""
+        """The statement that this reporter signed for a kickout, by the node's address."""
         return _shown(board, f"kick/{node}")
 
     return web

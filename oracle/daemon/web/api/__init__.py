@@ -1,1 +1,1 @@
-"""The read API `/v1` over HTTP; what it says is made in `oracle/queries/api`."""
+"""The read API `/v1` over HTTP; the answers are computed in `oracle/queries/api`."""

@@ -1,4 +1,4 @@
-"""Turns questions of the read API into responses, and what went wrong into problems."""
+"""Turns requests of the read API into responses, and errors into problem documents."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -18,9 +18,9 @@ from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSnapshot, ApiSource, looking
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Answers made at the same time: fewer than the reading connections there are.
+# Answers made at the same time: fewer than the database's read connections.
 _SEATS = 6
-# A fold from raw logs takes seconds of a processor.
+# A fold from raw logs takes seconds of processor time.
 _SLOW_SEATS = 1
 _CACHE_BYTES = 64 * 2**20
 
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Answer)
 
 
 class ApiAnswers:
-    """Any thread may ask."""
+    """The cached answers of the read API; thread-safe."""
 
     def __init__(self, source: ApiSource) -> None:
         self.source = source
@@ -38,7 +38,7 @@ class ApiAnswers:
         self._faults = 0
 
     def look(self, request: Request, make: Callable[[ApiSnapshot], T]) -> Response:
-        """Answer from one snapshot of the database."""
+        """Respond with an answer made from one snapshot of the database."""
 
         def made() -> T:
             with looking(self.source) as look:
@@ -49,9 +49,9 @@ class ApiAnswers:
     def make(
         self, request: Request, make: Callable[[], Answer], *, is_slow: bool = False
     ) -> Response:
-        """Answer with what `make` returns; `is_slow`: one at a time.
+        """Respond with the result of `make`; with `is_slow`, one at a time.
 
-        300, 400, 404, 503: as `problem_of` says.
+        Status 300, 400, 404 and 503: as in `build_problem_from_error`.
         """
         answer = self._cache.answer if request.method == "GET" else self._cache.once
         flights = self._slow_flights if is_slow else self._flights
@@ -64,7 +64,7 @@ class ApiAnswers:
         return found or problem(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
 
     def _note(self, error: OracleError) -> None:
-        """Tell the 1st, 2nd, 4th … time what the answer keeps to itself."""
+        """Log the 1st, 2nd, 4th … error that the response does not show."""
         if problem_of(error).status_code != HTTPStatus.SERVICE_UNAVAILABLE:
             return
         self._faults += 1
@@ -75,10 +75,10 @@ class ApiAnswers:
 
 
 def refuse_unknown_names(request: Request) -> None:
-    """Refuse a query that the path does not know: a misspelled filter would filter nothing.
+    """Reject unknown query parameters, because a misspelled filter would filter nothing.
 
     Raises:
-        RequestValidationError: which ones.
+        RequestValidationError: names the unknown parameters.
     """
     known: set[str] = set()
     for field in request.scope["route"].dependant.query_params:

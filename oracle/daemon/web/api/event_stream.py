@@ -1,6 +1,6 @@
-"""`/v1/events`: server-sent events, encoded once for all who listen, taken up again by their id.
+"""`/v1/events`: server-sent events, encoded once for all clients, resumed by their id.
 
-No transaction is open while a stream waits: each look at the database is its own.
+No transaction is open while a stream waits: each check of the database has its own.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from oracle.queries.api.records.event_feed import (
 from oracle.queries.api.source import ApiSource, looking
 
 _MEDIA_TYPE = "text/event-stream"
-# How often all streams together look whether anything has moved: at the head, and in history,
-# where it always has.
+# How often the index is checked for changes, once for all streams: at the head, and during a
+# backfill, when it always has changed.
 _LOOK_SECONDS, _HISTORY_LOOK_SECONDS = 1.0, 5.0
-# A comment, so that proxies and clients see that it lives.
+# A comment shows proxies and clients that the stream is alive.
 _COMMENT_SECONDS = 15.0
 _RETRY = b"retry: 3000\n"
 _COMMENT = b": still here\n\n"
@@ -41,13 +41,13 @@ _AT_ONCE = 500
 
 
 class EventFilter(NamedTuple):
-    """What a listener wants to hear; None: all kinds, all nodes."""
+    """The events that a client requested; None: all kinds, all nodes."""
 
     kinds: frozenset[str] | None
     node: str | None
 
     def has(self, event: FeedEvent) -> bool:
-        """Tell whether an event is wanted; reorganisations concern everybody."""
+        """Return whether the filter accepts an event; reorganisations are always accepted."""
         if event.kind == "reorg":
             return True
         is_kind = self.kinds is None or event.kind in self.kinds
@@ -55,7 +55,7 @@ class EventFilter(NamedTuple):
 
 
 class _Batch:
-    """What comes behind a place: the frames, with what filters look at, and the place after."""
+    """The events after a cursor: encoded frames, the events to filter by, and the next cursor."""
 
     def __init__(self, frames: list[tuple[FeedEvent, bytes]], after: EventCursor) -> None:
         self.after = after
@@ -63,7 +63,7 @@ class _Batch:
         self._joined: dict[EventFilter, bytes] = {}
 
     def of(self, wanted: EventFilter) -> bytes:
-        """Return the frames that are wanted; all who want the same get the same bytes."""
+        """Return the frames that a filter accepts; clients with equal filters share the bytes."""
         if wanted not in self._joined:
             found = (frame for event, frame in self._frames if wanted.has(event))
             self._joined[wanted] = b"".join(found)
@@ -73,18 +73,18 @@ class _Batch:
 class StreamLimits(Protocol):
     """The settings of `[api]` that limit how many streams a server holds open.
 
-    An IPv6 client counts as its network of 64 bits. A stream ends after `stream_seconds`, so that
-    places become free; the client resumes it by `Last-Event-ID`.
+    An IPv6 client counts as its /64 network. A stream ends after `stream_seconds`, so that places
+    become free; the client resumes it with `Last-Event-ID`.
     """
 
     @property
     def max_streams(self) -> int:
-        """Streams of all clients."""
+        """The maximum number of streams of all clients."""
         ...
 
     @property
     def max_streams_per_address(self) -> int:
-        """Streams of one client address."""
+        """The maximum number of streams of one client address."""
         ...
 
     @property
@@ -94,13 +94,13 @@ class StreamLimits(Protocol):
 
 
 class EventStreams:
-    """All streams of a server; lives in its loop."""
+    """All event streams of a server; lives in its loop."""
 
     def __init__(self, source: ApiSource, limits: StreamLimits) -> None:
         self._source = source
         self.limits = limits
         self._open_by_network: Counter[str] = Counter()
-        # Where the index was at the last look; -1: nobody has looked.
+        # The index's epoch at the last check; -1: not checked yet.
         self.epoch = -1
         self._is_history = False
         self._batches: dict[EventCursor, _Batch] = {}
@@ -110,7 +110,7 @@ class EventStreams:
 
     @contextmanager
     def count_stream(self, address: str) -> Iterator[None]:
-        """Count a stream of a client; while any is open, one look a second serves all."""
+        """Count a stream of a client; while any is open, one check a second serves all."""
         network = network_of(address)
         self._open_by_network[network] += 1
         if self._watch is None:
@@ -124,7 +124,7 @@ class EventStreams:
                 self._watch = None
 
     def capacity_problem(self, address: str) -> Response | None:
-        """Return 503 or 429 if the server, or this client, has as many streams as it may."""
+        """Return 503 or 429 if the server, or this client, has too many streams."""
         if self._open_by_network.total() >= self.limits.max_streams:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
         limit = self.limits.max_streams_per_address
@@ -135,22 +135,23 @@ class EventStreams:
         return None
 
     async def newest(self) -> EventCursor:
-        """Return the place behind everything."""
+        """Return the cursor after the newest event."""
         return await asyncio.to_thread(self._newest)
 
     async def after(self, place: EventCursor) -> _Batch:
-        """Return what comes behind a place; all who stand there get the same bytes."""
+        """Return the events after a cursor; the batch is shared by all streams at that cursor."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            # Those of this epoch: a read that the next one overtakes is not kept for it.
+            # The batches of this epoch: a read that is overtaken by the next epoch is not kept for
+            # it.
             batches = self._batches
             if place not in batches:
                 batches[place] = await asyncio.to_thread(self._read, place)
             return batches[place]
 
     async def moved(self, epoch: int, seconds: float) -> None:
-        """Wait until the index is elsewhere than at `epoch`, at most so long."""
+        """Wait until the index has left `epoch`, at most so many seconds."""
         if self.epoch == epoch:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), seconds)
@@ -158,7 +159,7 @@ class EventStreams:
             self._watch.result()
 
     async def look(self) -> None:
-        """Look once whether the index has moved, and wake who waits for it."""
+        """Check whether the index has changed, and wake the waiting streams."""
         epoch, self._is_history = await asyncio.to_thread(self._moved_to)
         if epoch != self.epoch:
             self.epoch, self._batches = epoch, {}
@@ -190,13 +191,13 @@ class EventStreams:
 
 
 def frame_of(one: NumberedEvent) -> bytes:
-    """Write an event as it goes over the wire."""
+    """Return the server-sent event frame of an event."""
     data = one.event.model_dump_json()
     return f"id: {one.after}\nevent: {one.event.kind}\ndata: {data}\n\n".encode()
 
 
 def event_routes(streams: EventStreams) -> APIRouter:
-    """Return the one path."""
+    """Return the router of the event stream."""
     web = APIRouter(prefix="/v1", tags=["events"])
 
     @web.get(
@@ -214,9 +215,9 @@ def event_routes(streams: EventStreams) -> APIRouter:
     ) -> Response:
         """Exclusions, recoveries, timeouts, reports, kickouts, reorgs, halts and their ends.
 
-        Each `data` is one event as JSON. With `Last-Event-ID`, or `after`, what came since comes
-        first; without, only what is new. After `reorg` forget what lay above its block: what took
-        its place follows. `kinds`: a list with commas.
+        Each `data` is one event as JSON. With `Last-Event-ID`, or `after`, the stream starts with
+        the events since; otherwise with new events only. After `reorg`, discard the events above
+        its block: their replacements follow. `kinds` is a comma-separated list.
         """
         address = "" if request.client is None else request.client.host
         if refusal := streams.capacity_problem(address):
@@ -241,7 +242,8 @@ async def _frames(
     said_at = loop.time()
     ends_at = said_at + streams.limits.stream_seconds
     with streams.count_stream(address):
-        # The place at once: who is cut off before the first event knows where to go on.
+        # The cursor is sent at once, so that a client that is disconnected before the first event
+        # can resume.
         yield _RETRY + f"id: {place}\n\n".encode()
         while loop.time() < ends_at:
             epoch = streams.epoch

@@ -1,4 +1,4 @@
-"""Types of addresses and hashes in requests: any letter case in, lower case out.
+"""Types of addresses and hashes in requests: any letter case is accepted, and lowered.
 
 The pattern is what the published schema shows; the parser behind it also checks EIP-55.
 """

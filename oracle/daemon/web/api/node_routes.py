@@ -1,4 +1,4 @@
-"""`/v1/network` and `/v1/nodes`: how the network is, and how each of its nodes is."""
+"""`/v1/network` and `/v1/nodes`: the state of the network and of each node."""
 
 from typing import Annotated, Literal
 
@@ -31,7 +31,7 @@ def _parse_addresses(text: str) -> str:
 
 
 class NodeListParameters(BaseModel):
-    """The query of the list of nodes."""
+    """The query parameters of the node list."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,22 +59,22 @@ class NodeListParameters(BaseModel):
 
 
 def node_routes(answering: ApiAnswers) -> APIRouter:
-    """Return the paths; all of them only read."""
+    """Return the router of the read-only node paths."""
     web = APIRouter(prefix="/v1", tags=["nodes"])
 
     @web.get("/network", operation_id="network", response_model=NetworkAnswer)
     def _network(
         request: Request, span: Annotated[Literal["1h", "24h", "7d"], Query()] = "24h"
     ) -> Response:
-        """Totals, distribution, activity, and what waits for a person."""
+        """Totals, distribution, activity, and open actions for the operator."""
         return answering.look(request, lambda look: network(look, span))
 
     @web.get("/nodes", operation_id="nodes", response_model=NodePage)
     def _nodes(request: Request, asked: Annotated[NodeListParameters, Query()]) -> Response:
         """All nodes in order, in pages.
 
-        Within one block no node comes twice and none is left out; `moved` says that the block is
-        another by now.
+        Within one block no node appears twice and none is missing; `moved` means that the block has
+        changed.
         """
         of = frozenset() if asked.of is None else frozenset(asked.of.split(","))
         query = NodeListQuery(**asked.model_dump(exclude={"of"}), of=of)
@@ -82,7 +82,7 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
 
     @web.get("/nodes/{node}", operation_id="node", response_model=NodeView)
     def _node(request: Request, node: NodePath) -> Response:
-        """One node: score here and on chain, place, distance to exclusion and kickout."""
+        """One node: score here and on chain, rank, distance to exclusion and kickout."""
         return answering.look(request, lambda look: node_view(look, named(look, node)))
 
     @web.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)
@@ -96,7 +96,7 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
 
     @web.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
     def _past(request: Request, node: NodePath) -> Response:
-        """A node's membership, what the contract was told of it, and the draws that drew it."""
+        """A node's membership, its on-chain updates, and its draws."""
         return answering.look(request, lambda look: node_past(look, named(look, node).address))
 
     @web.get("/nodes/{node}/explain", operation_id="explain", response_model=ExplanationAnswer)
@@ -107,7 +107,7 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
     ) -> Response:
         """Every number behind a score, each with its log and transaction.
 
-        Of an earlier block it is folded anew, one question at a time: 503 where another is.
+        A score of an earlier block is folded again, one request at a time: 503 while another runs.
         """
 
         def made() -> ExplanationAnswer:

@@ -1,4 +1,4 @@
-"""What a question gets that has no answer: `application/problem+json` (RFC 9457)."""
+"""Error responses of the read API: `application/problem+json` (RFC 9457)."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -20,7 +20,7 @@ _RETRY_SECONDS = 2
 
 
 class Problem(BaseModel):
-    """Why there is no answer."""
+    """A problem document: why a request has no answer."""
 
     type: str = Field(examples=["about:blank"])
     title: str = Field(examples=["Not Found"])
@@ -35,7 +35,7 @@ def _described(status: HTTPStatus, told: str) -> dict[str, Any]:
     return {"description": f"{status.phrase}: {told}", "content": content, "model": Problem}
 
 
-# What any path may answer beside its own.
+# The error responses of every path.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     300: _described(HTTPStatus.MULTIPLE_CHOICES, "the prefix stands for several; `found`."),
     304: {"description": "Nothing is newer than what `If-None-Match` names."},
@@ -69,9 +69,9 @@ def problem(
 
 
 def problem_of(error: OracleError) -> Response:
-    """Say what went wrong; only texts that are made for who asks are shown.
+    """Return the problem document of an error; only texts written for clients are shown.
 
-    Others may name a host or a file, and stand in the log.
+    Other texts may name a host or a file, and are logged only.
     """
     if isinstance(error, AmbiguousError):
         return problem(HTTPStatus.MULTIPLE_CHOICES, str(error), error.found)
@@ -87,7 +87,7 @@ def problem_of(error: OracleError) -> Response:
 
 
 def register_problems(web: FastAPI) -> None:
-    """Let the framework's own refusals look like ours."""
+    """Answer the framework's own errors with problem documents."""
 
     @web.exception_handler(RequestValidationError)
     def _invalid(_request: Request, error: RequestValidationError) -> Response:

@@ -1,4 +1,4 @@
-"""The application of the third listener: the read API, its schema, and who may ask from where."""
+"""The application of the public listener: the read API, its schema, the pages and CORS."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -43,11 +43,11 @@ def read_api(
     evidence_folder: Path | None = None,
     act: Callable[[], PlayedAct | None] = lambda: None,
 ) -> FastAPI:
-    """Return the application; nothing can be changed through it.
+    """Return the application, which is read-only.
 
     `cors`: origins whose pages may read it in a browser; `*`: all. `evidence_folder`: where the
-    daemon writes evidence, None: nowhere here. `act`: what a demonstration plays now, for the
-    heads of the pages.
+    daemon writes evidence; None: not on this host. `get_act` returns the current act of a
+    demonstration, shown at the top of the pages.
     """
     answering = ApiAnswers(source)
     has_evidence = evidence_folder is not None
@@ -73,7 +73,7 @@ def read_api(
     ]
     for router in routers:
         web.include_router(router)
-    # The last one that is added is asked first: CORS puts its headers on what is fresh, too.
+    # The middleware added last runs first, so CORS headers are set on fresh responses, too.
     web.add_middleware(FreshAnswers, answering.fresh, pages.fresh)
     if cors:
         web.add_middleware(
@@ -85,7 +85,7 @@ def read_api(
     routes = [route for router in routers for route in router.routes]
     refuse = partial(_refuse_path, routes)
     web.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
-    # The pages take every path that is left.
+    # The pages handle all other paths.
     web.mount("/", page_app(pages))
     return web
 
@@ -111,7 +111,7 @@ def _refuse_path(routes: Sequence[BaseRoute], request: Request, path: str) -> No
 
 
 def _text_of(folder: Path | None, named: Hash) -> str | None:
-    """Read a file of evidence; None: it is not there."""
+    """Return the text of an evidence file, or None if it does not exist."""
     if folder is None:
         return None
     try:

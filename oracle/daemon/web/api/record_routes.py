@@ -1,4 +1,4 @@
-"""What happened, one by one, and what is in force: tasks, rounds, kickouts, rules, health."""
+"""Single records and current state: tasks, rounds, kickouts, draws, rules, health."""
 
 import hashlib
 from collections.abc import Callable
@@ -35,18 +35,18 @@ Rows = Annotated[int, Query(ge=1, le=200)]
 
 
 def _parse_address_or_hash(text: str) -> str:
-    """Return it in lower case. Raises HexNameError: neither, or a wrong checksum."""
+    """Return the text in lower case. Raises HexNameError: invalid, or a wrong checksum."""
     is_hash = len(text) == len("0x") + HASH_DIGITS
     return parse_hash(text) if is_hash else parse_address(text)
 
 
 def record_routes(answering: ApiAnswers) -> APIRouter:
-    """Return the paths of single things."""
+    """Return the router of single records."""
     web = APIRouter(prefix="/v1", tags=["records"])
 
     @web.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
     def _task(request: Request, task: HashPath) -> Response:
-        """The life of a task, and the score that it brought."""
+        """The history of a task, and its score."""
         return answering.look(request, lambda look: task_view(look, TaskKey(task)))
 
     @web.get("/groups/{group}", operation_id="group", response_model=GroupAnswer)
@@ -60,7 +60,7 @@ def record_routes(answering: ApiAnswers) -> APIRouter:
         before: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER)] = None,
         limit: Rows = 50,
     ) -> Response:
-        """Rounds that the oracle contract accepted, the newest first."""
+        """Rounds that the oracle contract accepted, newest first."""
         return answering.look(request, lambda look: rounds(look, before, limit))
 
     @web.get("/rounds/{number}", operation_id="round", response_model=RoundAnswer)
@@ -79,17 +79,17 @@ def record_routes(answering: ApiAnswers) -> APIRouter:
 
 
 def draw_routes(answering: ApiAnswers) -> APIRouter:
-    """Return the paths of draws."""
+    """Return the router of draws."""
     web = APIRouter(prefix="/v1", tags=["records"])
 
     @web.get("/draws", operation_id="draws", response_model=DrawPage)
     def _draws(request: Request, limit: Rows = 50) -> Response:
-        """Draws that stand, and the last of the others."""
+        """Active draws, and the newest inactive ones."""
         return answering.look(request, lambda look: draws(look, limit))
 
     @web.get("/draws/{task}", operation_id="task_draws", response_model=TaskDraws)
     def _draws_of(request: Request, task: HashPath) -> Response:
-        """Every draw of one task."""
+        """All draws of one task."""
         return answering.look(request, lambda look: draws_of(look, TaskKey(task)))
 
     @web.get("/draws/{task}/again", operation_id="draw_again", response_model=DrawnAgain)
@@ -100,9 +100,9 @@ def draw_routes(answering: ApiAnswers) -> APIRouter:
             int | None, Query(ge=0, le=LARGEST_INTEGER, description="Of which.")
         ] = None,
     ) -> Response:
-        """Everything that a draw is made of, to be done again by whoever asks.
+        """All inputs of a draw, so that anyone can repeat it.
 
-        Candidates and weights are folded anew, one question at a time: 503 where another is.
+        Candidates and weights are folded again, one request at a time: 503 while another runs.
         """
         source = answering.source
         return answering.make(
@@ -113,22 +113,22 @@ def draw_routes(answering: ApiAnswers) -> APIRouter:
 
 
 def rule_routes(answering: ApiAnswers) -> APIRouter:
-    """Return the paths of what is in force, and of how the oracle is."""
+    """Return the router of the rules and of the oracle's status."""
     web = APIRouter(prefix="/v1", tags=["state"])
 
     @web.get("/rules", operation_id="rules", response_model=RulesAnswer)
     def _rules(request: Request) -> Response:
-        """Every number that scores are made by, with its meaning and source."""
+        """Every parameter of the scoring rules, with its meaning and source."""
         return answering.look(request, rules_view)
 
     @web.get("/status", operation_id="status", response_model=PublicStatus)
     def _status(request: Request) -> Response:
-        """Health in a word, and the reasons."""
+        """The health status and its reasons."""
         return answering.look(request, status_view)
 
     @web.post("/select", operation_id="select", response_model=SelectionAnswer)
     def _select(request: Request, task: WantedTask) -> Response:
-        """Who could be given a task, with what weight and what chance; nobody is drawn."""
+        """The candidates for a task, with their weights and probabilities; no node is drawn."""
         try:
             said = parse_wanted_task(task.model_dump_json(exclude_none=True))
         except ValueError as error:
@@ -139,7 +139,7 @@ def rule_routes(answering: ApiAnswers) -> APIRouter:
 
 
 def evidence_routes(answering: ApiAnswers, read: Callable[[Hash], str | None]) -> APIRouter:
-    """Return the path of evidence; `read` gives the text of a file by its name."""
+    """Return the router of evidence; `read_evidence` returns the text of a file by its name."""
     web = APIRouter(prefix="/v1", tags=["records"])
 
     @web.get(
@@ -156,7 +156,8 @@ def evidence_routes(answering: ApiAnswers, read: Callable[[Hash], str | None]) -
     ) -> Response:
         """The evidence of a kickout, byte for byte as it was hashed.
 
-        By the node's address, or by the hash of the evidence; `x-sha256` is of the bytes.
+        Addressed by the node's address, or by the hash of the evidence; `x-sha256` is the hash of
+        the bytes.
         """
         try:
             with looking(answering.source) as look:

@@ -1,4 +1,4 @@
-"""What `POST /v1/select` takes: the fields of `task_created`, as the published schema has them."""
+"""The body of `POST /v1/select`: the fields of `task_created`, as in the published schema."""
 
 from typing import Annotated, Literal
 
@@ -7,16 +7,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from oracle.daemon.web.api.input_types import AddressInput, HashInput
 
 _UINT32 = 2**32 - 1
-# Whole numbers that every JSON reader keeps as they are.
+# Integers that every JSON reader represents exactly.
 _EXACT = 2**53
 
 
 def _as_whole(told: object) -> object:
-    """Return 5.0 as 5: to JSON Schema both are the same whole number."""
+    """Return 5.0 as 5: in JSON Schema both are the same integer."""
     return int(told) if isinstance(told, float) and told.is_integer() else told
 
 
-# The limits stand before it, or the published schema would not have them.
+# The limits come before the validator, or the published schema would lack them.
 _FromJson = BeforeValidator(_as_whole)
 _Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
 _Whole = Annotated[int, Field(ge=0, le=_EXACT), _FromJson]
@@ -25,7 +25,7 @@ _Version = Annotated[list[_Uint32], Field(min_length=3, max_length=3)]
 
 
 class WantedTask(BaseModel):
-    """What a task asks for; nothing is required (docs/reference/events-and-jsonl.md)."""
+    """The requirements of a task; all fields are optional (docs/reference/events-and-jsonl.md)."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"min_vram": 8}]}

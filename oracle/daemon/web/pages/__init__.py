@@ -1,1 +1,1 @@
-"""The page `/`: what the read API answers, rendered for people, with and without scripts."""
+"""The pages at `/`: the data of the read API, rendered as HTML, usable without scripts."""

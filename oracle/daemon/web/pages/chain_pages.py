@@ -42,7 +42,7 @@ def kickouts_page(look: ApiSnapshot, asked: PageRequest) -> Response:
 
 
 def lifted_by(look: ApiSnapshot, address: Address) -> str:
-    """Return what would lift a node over the line of kickouts, played by the fold."""
+    """Return the scores that would lift a node above the kickout threshold, by a trial fold."""
     node = look.ranking().nodes.get(address)
     rules, time = look.source.archive.rules, look.cursor.time
     steps = None if node is None else lift_of(node, time, rules, None).over_line
@@ -53,7 +53,7 @@ def lifted_by(look: ApiSnapshot, address: Address) -> str:
 
 
 def _stage(look: ApiSnapshot, kick: Kick) -> str:
-    """Return where a kickout stands; of one that was executed, since when."""
+    """Return the state of a kickout; for an executed one, with its time."""
     gone = kick.expulsion
     time = None if gone is None else look.time_of(gone.at)
     if kick.state is KickState.EXECUTED and time is not None:
@@ -62,7 +62,7 @@ def _stage(look: ApiSnapshot, kick: Kick) -> str:
 
 
 def stage_of(kick: Kick, now: int) -> str:
-    """Return where a kickout stands, in a sentence; `now` in block time."""
+    """Return the state of a kickout in a sentence; `now` in block time."""
     if kick.state is not KickState.LIVE:
         return f"{kick.state.value.replace('_', ' ').capitalize()}."
     if now < kick.ready_at:
@@ -75,7 +75,7 @@ def stage_of(kick: Kick, now: int) -> str:
 
 
 def draws_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
-    """Draws that stand, and the last that are over."""
+    """The active draws, and the newest inactive ones."""
     return page(
         "draws.html",
         **framed(look, "Draws", "/v1/draws"),
@@ -85,7 +85,7 @@ def draws_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
 
 
 def health_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
-    """Whether the index and what is sent are well, without names of machines and endpoints."""
+    """The health of index and senders, without names of hosts and endpoints."""
     seen = status_view(look)
     waiting = [f"{one.title}: {one.action.replace('`', '')}" for one in look.health().conditions]
     if seen.dead_letters:
@@ -98,7 +98,7 @@ def health_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
 
 
 def rules_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
-    """Every number of the rules that folded what is shown, with meaning and source."""
+    """All parameters of the rules behind the shown state, with meaning and source."""
     return page("rules.html", **framed(look, "Rules", "/v1/rules"), rules=rules_view(look))
 
 

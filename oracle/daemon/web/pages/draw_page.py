@@ -1,4 +1,4 @@
-"""The page of one task's draws, where a browser draws again."""
+"""The page of one task's draws, which a browser can repeat."""
 
 from fastapi.responses import Response
 
@@ -9,7 +9,7 @@ from oracle.queries.api.source import ApiSnapshot
 
 
 def draw_page(look: ApiSnapshot, asked: PageRequest) -> Response:
-    """Every draw of a task, and what it is made of."""
+    """All draws of a task, and their inputs."""
     task = task_key(asked.path["key"])
     found = draws_of(look, task)
     return page(

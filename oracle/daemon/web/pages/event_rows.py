@@ -1,4 +1,4 @@
-"""What happened lately, as rows of the network page; the live feed asks for them again."""
+"""Recent events as rows of the network page, which the live feed reloads."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from oracle.queries.api.records.event_feed import (
 )
 from oracle.queries.api.source import ApiSnapshot
 
-# What is told of the last hour.
+# The period, the maximum number of events read, and the maximum number of rows.
 _FEED_SECONDS, _MOST_EVENTS, _ROWS = 3_600, 5_000, 9
-# A sign beside the words of each kind; who is excluded by a timeout has its own.
+# The sign beside the text of each kind; an exclusion by a timeout has its own sign.
 _SIGNS = {
     **{cause.value: "▼" for cause in FALLS},
     "recovered": "○",
@@ -37,9 +37,9 @@ _OFTEN = "report_accepted"
 
 
 class EventRow(NamedTuple):
-    """One event, by the id that the stream gives it.
+    """One event, with the id under which the event stream sends it.
 
-    `earlier`: reports of the same run that it stands for, too.
+    `earlier` is the number of earlier reports that the row also represents.
     """
 
     id: str
@@ -50,7 +50,7 @@ class EventRow(NamedTuple):
 
 
 def newest_rows(look: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
-    """Return what happened in the last hour, the newest first, and the place behind it all."""
+    """Return the events of the last hour, newest first, and the cursor after them."""
     newest = newest_place(look)
     since = newest._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)
     found = reversed(events_after(look, since, _MOST_EVENTS))
@@ -58,7 +58,7 @@ def newest_rows(look: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
 
 
 def in_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
-    """Return a row for each event, and one for reports that nothing came between."""
+    """Return a row for each event; consecutive reports share a row."""
     rows: list[EventRow] = []
     for one in events:
         event = one.event

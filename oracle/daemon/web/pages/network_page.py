@@ -1,4 +1,4 @@
-"""The page `/`: the network in a sentence, then how good its nodes are, and what happened."""
+"""The page `/`: the network in a sentence, the quality of its nodes, and recent events."""
 
 from typing import NamedTuple
 
@@ -19,9 +19,9 @@ from oracle.queries.sentences.node_sentences import short_reason
 from oracle.queries.sentences.node_standing import causes_of
 from oracle.queries.text.human_numbers import capital, counted, in_words
 
-# Unless asked for another; the second where the rest of the first has nothing to show.
+# The default range, and the range used if the default one is still empty before its last part.
 _SPAN, _SHORT_SPAN = "24h", "1h"
-# Each of them has its reason beside it.
+# The number of best nodes, each shown with its reason.
 _BEST = 12
 _WIDE = 1_120
 _BOX = 500
@@ -45,7 +45,7 @@ class NetworkTold(NamedTuple):
 
 
 def network_page(look: ApiSnapshot, asked: PageRequest) -> Response:
-    """The network at a glance: how many nodes, how good, what happened, what waits."""
+    """The network at a glance: number and quality of nodes, recent events, open actions."""
     answer, span = _answer(look, asked.text("range"))
     best = nodes(look, NodeListQuery(limit=_BEST)).nodes
     feed, place = newest_rows(look)
@@ -67,7 +67,7 @@ def network_page(look: ApiSnapshot, asked: PageRequest) -> Response:
 
 
 def _answer(look: ApiSnapshot, asked: str | None) -> tuple[NetworkAnswer, str]:
-    """Return what is told, and of how long; of a network that has just begun, of an hour."""
+    """Return the network's figures and their range, which is an hour for a new network."""
     if asked is not None and asked not in SPAN_SECONDS:
         raise QuestionError(f"range: is one of {', '.join(SPAN_SECONDS)}")
     answer = network(look, asked or _SPAN)
@@ -83,7 +83,7 @@ def _reason(look: ApiSnapshot, row: NodeEntry) -> str:
 
 
 def told_of(answer: NetworkAnswer, span: str) -> NetworkTold:
-    """Return what is said and drawn of an answer."""
+    """Return the sentences and drawings of the network's figures."""
     scores = [part.scores for part in answer.activity]
     timeouts = [part.timeouts for part in answer.activity]
     states = list(answer.states.items())
@@ -114,7 +114,7 @@ def headline(answer: NetworkAnswer) -> str:
 
 
 def lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
-    """Return why the others cannot, and what happened lately."""
+    """Return why the other nodes cannot be given tasks, and the recent activity."""
     parts = [
         f"{capital(in_words(count))} {'is' if count == 1 else 'are'} {word}."
         for state, word in (

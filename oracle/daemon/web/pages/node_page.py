@@ -1,4 +1,4 @@
-"""The page of one node: its answer in a sentence, and everything that it is made of."""
+"""The page of one node: a summary sentence, and all its inputs."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
 from oracle.queries.sentences.node_standing import standing_of
 
-# Seconds; all: since the node was first heard of.
+# The ranges in seconds; all: since the node was first seen.
 _RANGES = {
     "1h": 3_600,
     "6h": 21_600,
@@ -49,9 +49,9 @@ _RANGES = {
 }
 _DEFAULT = "all"
 _SCORE_BOX = (1_120, 118)
-# A course no longer than this is told by the clock, a longer one by days.
+# A chart of at most this length has clock times, a longer one has dates.
 _CLOCK_SECONDS = 129_600
-# Points of a drawing: as many as it has columns to show them in.
+# The number of points of a chart, which is the number of its columns.
 _POINTS = 600
 
 
@@ -74,7 +74,7 @@ class NodeTold(NamedTuple):
 
 
 def node_page(look: ApiSnapshot, asked: PageRequest) -> Response:
-    """One node: the answer in a sentence, then everything that it is made of."""
+    """One node: a summary sentence, then all its inputs."""
     span = asked.text("range") or _DEFAULT
     if span not in _RANGES:
         raise QuestionError(f"range: is one of {', '.join(_RANGES)}")
@@ -104,14 +104,14 @@ def node_page(look: ApiSnapshot, asked: PageRequest) -> Response:
 
 
 def _end_of(look: ApiSnapshot, node: Node) -> int:
-    """Return the time up to which a node has a course: of who left, when it did; unix seconds."""
+    """Return the end of a node's chart in unix seconds; for a former member, when it left."""
     turned = look.uow.memberships.in_effect(node.address)
     is_member = node.membership is Membership.MEMBER
     return look.cursor.time if turned is None or is_member else turned.time
 
 
 def told_of(answer: NodeView, standing: NodeStanding, scores: Sequence[ScoreEntry]) -> NodeTold:
-    """Return what is said and drawn of an answer."""
+    """Return the sentences and drawings of a node."""
     rules, (qos, words) = standing.rules, on_chain_words(answer)
     places = max(answer.pool_size, len(scores))
     lengths = bars([entry.score for entry in scores], places, _SCORE_BOX, rules.q_max)
@@ -135,7 +135,7 @@ def told_of(answer: NodeView, standing: NodeStanding, scores: Sequence[ScoreEntr
 
 
 def charts_of(history: NodeHistory, rules: Rules) -> list[CourseChart]:
-    """Return the course twice, for broad screens and for narrow ones; nothing: it is unknown."""
+    """Return the chart twice, for wide and for narrow screens; empty without samples."""
     samples = [
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
@@ -151,7 +151,7 @@ def charts_of(history: NodeHistory, rules: Rules) -> list[CourseChart]:
 
 
 def _drawn(history: NodeHistory, mark: ReliabilityMark) -> list[tuple[int, float, int]]:
-    """Return time, H and index of the changes that are drawn so; what changed nothing is not."""
+    """Return time, H and index of the changes with this mark that had an effect."""
     return [
         (change.time, float(change.after), index)
         for index, change in enumerate(history.marks)

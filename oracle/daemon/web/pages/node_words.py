@@ -1,4 +1,4 @@
-"""What the page of a node says beside its sentences: of scores, of the contract, of distances."""
+"""The texts on a node's page beside its sentences: scores, on-chain state, distances."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ _TURNS = {
 
 
 class ScoreWords(NamedTuple):
-    """One task score: its task, how it is coloured, what is said of it."""
+    """One task score: its task, its colour and its text."""
 
     task: str
     tone: str
@@ -37,10 +37,10 @@ class ScoreWords(NamedTuple):
 
 
 def score_words(entry: ScoreEntry, rules: Rules) -> ScoreWords:
-    """Return what a bar says; its colour follows its rank, and the words say it, too."""
+    """Return the label of a score's bar; both its colour and its text show the rank."""
     points = f"{entry.score} of {rules.q_max} points, {moment(entry.time)}"
     if rules.legacy is not None:
-        # Two rounds made it, each with a rank of its own.
+        # Two rounds made up the score, each with its own rank.
         return ScoreWords(entry.task, "first" if entry.score else "none", points)
     if entry.rank is None:
         return ScoreWords(entry.task, "none", f"No answer: {points}")
@@ -49,7 +49,7 @@ def score_words(entry: ScoreEntry, rules: Rules) -> ScoreWords:
 
 
 def on_chain_words(answer: NodeView) -> tuple[str, str]:
-    """Return what the contract holds, and how it stands beside what is computed here."""
+    """Return the on-chain score, and how it compares with the computed score."""
     found = answer.on_chain
     if found is None or (found.qos is None and found.lane != DO_NOT_SELECT):
         return NOTHING, "never reported"
@@ -58,7 +58,7 @@ def on_chain_words(answer: NodeView) -> tuple[str, str]:
 
 
 def exclusion_words(answer: NodeView) -> str:
-    """Return how far a member is from being excluded, or for how long it is."""
+    """Return how far a member is from exclusion, or how long it is excluded."""
     trust, line = two_digits(answer.row.reliability), two_digits(answer.excluded_below)
     if answer.row.back_at is not None:
         left = span(answer.row.back_at - answer.as_of.time)
@@ -72,7 +72,7 @@ def exclusion_words(answer: NodeView) -> str:
 
 
 def kickout_words(answer: NodeView) -> str:
-    """Return how far a member is from being kicked out."""
+    """Return how far a member is from a kickout."""
     found = answer.kickout
     if found.mean is None:
         return f"A kickout needs {counted(found.pool_size, 'score')}, and there is none yet."
@@ -96,7 +96,7 @@ def kickout_words(answer: NodeView) -> str:
 
 
 def mark_label(mark: HistoryMark) -> str:
-    """Return what a mark of the chart says."""
+    """Return the label of a mark of the chart."""
     cause = capital(mark.cause.replace("_", " "))
     if mark.before == mark.after:
         return f"{cause}, {moment(mark.time)}"
@@ -105,5 +105,5 @@ def mark_label(mark: HistoryMark) -> str:
 
 
 def turn_words(turn: PastEvent) -> str:
-    """Return what a turn of a node's membership was."""
+    """Return a sentence about a change of a node's membership."""
     return _TURNS[turn.what]

@@ -1,4 +1,4 @@
-"""The page `/nodes`: every node, sorted, filtered, cut by key."""
+"""The page `/nodes`: all nodes, sorted, filtered and paged."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.queries.node_models import NodeEntry
 from oracle.queries.text.text_tables import foreign
 
-# Addresses in one list of one's own nodes: it is kept in the link, not here.
+# The maximum number of addresses in a user's own list, which is kept in the link only.
 _MOST_OF = 200
 _LONGEST_OF = 9_000
 _COLUMNS = (
@@ -46,7 +46,7 @@ _ORDERS = MappingProxyType({
 
 
 def nodes_page(look: ApiSnapshot, asked_of: PageRequest) -> Response:
-    """Every node, sorted and filtered, a hundred at a time."""
+    """All nodes, sorted and filtered, a hundred per page."""
     asked = query_of(asked_of)
     found = nodes(look, asked)
     return page(
@@ -64,7 +64,7 @@ def nodes_page(look: ApiSnapshot, asked_of: PageRequest) -> Response:
 
 
 def courses_of(look: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[str, str]:
-    """Return the small course of each node of a list that has one, as a path of SVG."""
+    """Return the sparkline of each listed node that has one, as an SVG path."""
     nodes_shown = [look.ranking().nodes[Address(row.node)] for row in rows]
     found = look.source.order.courses(look.uow, nodes_shown)
     drawn = {name: sparkline(course) for name, course in found.items()}
@@ -72,7 +72,7 @@ def courses_of(look: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[str, str]:
 
 
 def query_of(asked: PageRequest) -> NodeListQuery:
-    """Return what is asked for. Raises QuestionError: no such order, state or beginning."""
+    """Return the query of a request. Raises QuestionError: unknown order, state or prefix."""
     sort, state, prefix = asked.text("sort") or "qos", asked.text("state"), asked.text("prefix")
     if sort not in get_args(NodeSort):
         raise QuestionError(f"sort: is one of {', '.join(get_args(NodeSort))}")
@@ -104,12 +104,12 @@ def _own_node(text: str) -> str:
 
 
 def of_text(asked: NodeListQuery) -> str | None:
-    """Return a list of one's own nodes as a link has it; None: all are asked for."""
+    """Return the user's own list as text for a link, or None if all nodes are shown."""
     return ",".join(sorted(asked.of)) or None
 
 
 def link(asked: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
-    """Return the query of the same list with something changed; None leaves a field out."""
+    """Return the query string of the same list with changes; None removes a field."""
     fields = {
         "sort": asked.sort,
         "state": asked.state,

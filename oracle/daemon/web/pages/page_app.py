@@ -1,7 +1,7 @@
-"""The pages as one application: routes, headers, and what is said where nothing can be shown.
+"""The pages as one application: routes, headers, and error pages.
 
-It only reads. Every answer is rendered whole, so that nothing of it needs a script; each part of
-it comes from `queries`, as the answers of the API do.
+The application only reads. Every page is rendered completely, so that none needs a script; all data
+comes from `queries`, as in the read API.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from oracle.queries.api.source import (
     looking,
 )
 
-# Pages that may be read from the database at once.
+# The number of pages that may be read from the database at once.
 _SEATS = 8
 _CACHE_BYTES = 16 * 2**20
 _SEVERAL = 300
@@ -56,13 +56,13 @@ def page_app(renderer: "PageRenderer") -> FastAPI:
 
     @web.get("/static/{digest}/{name:path}")
     def static(digest: str, name: str) -> Response:
-        """A file of the pages; its address has its digest, so that it may be kept for ever."""
+        """A static file; its URL contains its digest, so that it can be cached forever."""
         found = static_files.answer(digest, name)
         return found or _message("There is no such file.", "", _NOT_FOUND)
 
     @web.get("/{path:path}")
     def nothing(path: str) -> Response:  # noqa: ARG001 - FastAPI wants it named
-        """Say that there is no such page."""
+        """Respond that the page does not exist."""
         return _message("There is no such page.", "", _NOT_FOUND)
 
     return web
@@ -77,12 +77,12 @@ def _route(renderer: "PageRenderer", show: ShowPage) -> Callable[[Request], Resp
 
 
 class PageRenderer:
-    """Renders pages; any thread may ask."""
+    """Renders pages; thread-safe."""
 
     def __init__(
         self, source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
     ) -> None:
-        """`act` tells what a demonstration plays now; `has_evidence`: that of kickouts is here."""
+        """Set the source; `has_evidence`: the evidence of kickouts is on this host."""
         self._source = source
         self._act = act
         self._has_evidence = has_evidence
@@ -90,7 +90,7 @@ class PageRenderer:
         self._cache = AnswerCache(source, _CACHE_BYTES, act)
 
     def answer(self, request: Request, show: ShowPage) -> Response:
-        """Return a page, or one that says why there is none."""
+        """Return a page, or an error page that gives the reason."""
         try:
             made = self._cache.answer(request, lambda: self._made(request, show), self._flights)
         except OracleError as error:
@@ -98,7 +98,7 @@ class PageRenderer:
         return made or _message("Too many ask at this moment.", "Try again soon.", _NOT_NOW)
 
     def fresh(self, scope: Scope) -> ASGIApp | None:
-        """Return a page that is given without a look at the database; never waits."""
+        """Return a page that needs no check of the database; never blocks."""
         found = self._cache.fresh(scope)
         return None if found is None else _SafeHeaders(found)
 
@@ -116,7 +116,7 @@ def _refusal(error: OracleError) -> Response:
         return _message("That is not known here.", f"{error}. {_ELSEWHERE}", _NOT_FOUND)
     if isinstance(error, QuestionError):
         return _message("That cannot be shown.", f"{error}.", _WRONG)
-    # Its text may name the machine that the database is on.
+    # The error's text may name the database's host.
     return _message("There is nothing to be shown now.", _OUT_OF_REACH, _NOT_NOW)
 
 
@@ -135,13 +135,13 @@ def _message(headline: str, words: str, status: int, found: list[str] | None = N
 
 
 class _SafeHeaders:
-    """Puts what a browser has to be told on every answer, whatever made it."""
+    """ASGI middleware that adds the security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the headers beside those of the application."""
+        """Call the application, and add the headers that it did not set."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

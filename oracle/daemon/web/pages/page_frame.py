@@ -1,6 +1,6 @@
-"""What every page has: the frame, how numbers are written, and what a browser may do with it.
+"""The common parts of every page: the frame, number formats and browser policies.
 
-Templates escape everything; none of them may switch that off (tests/unit/daemon/pages).
+Templates escape everything; none of them may disable that (tests/unit/daemon/pages).
 """
 
 import hashlib
@@ -46,8 +46,8 @@ NAVIGATION = (
     ("Rules", "/rules"),
 )
 POLICY = "content-security-policy"
-# Scripts, styles and pictures come from here and are in files: a text of a stranger that found
-# its way into a page would still not run.
+# Scripts, styles and images come from this server and are files, so that foreign text on a page
+# would still not run.
 HEADERS = {
     POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -58,7 +58,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# A sign and a word for each state: colour never stands alone.
+# A sign for each state, beside its text: colour is never the only mark.
 STATE_SIGNS = {
     "selectable": "●",
     "recovering": "◐",
@@ -71,7 +71,7 @@ STATE_SIGNS = {
 }
 _FRACTION = re.compile(r"(\d+\.\d\d)\d{16}")
 _SHOWN_OF_HASH = 6, 4
-# Where there is no number.
+# Shown if there is no number.
 NOTHING = "\N{EN DASH}"
 _HASH_FROM = 20
 _LONGEST_FIELD = 400
@@ -79,9 +79,9 @@ _LONGEST_FIELD = 400
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What a page is asked: the parts of its path by name, and the fields of its query.
+    """The request of a page: the parts of its path by name, and its query fields.
 
-    `act`: what is played; None: nothing is, the network is a real one. `has_evidence`: the
+    `act` is the current act of a demonstration; None: the network is real. `has_evidence`: the
     evidence of kickouts is on this host.
     """
 
@@ -91,10 +91,10 @@ class PageRequest:
     has_evidence: bool = False
 
     def text(self, name: str, longest: int = _LONGEST_FIELD) -> str | None:
-        """Return a field of the query; an empty one of a form asks nothing.
+        """Return a field of the query, or None if it is empty.
 
         Raises:
-            QuestionError: it is longer than anything that a page is asked.
+            QuestionError: the field is too long.
         """
         told = self.query.get(name, "").strip()
         if len(told) > longest:
@@ -103,7 +103,7 @@ class PageRequest:
 
 
 def address_prefix(text: str) -> str:
-    """Return the beginning of an address in lower case; the `0x` may be left out.
+    """Return an address prefix in lower case; the `0x` may be left out.
 
     Raises:
         QuestionError: `text` is not hex, too long, or a full address with a wrong checksum.
@@ -128,14 +128,14 @@ def task_key(text: str) -> TaskKey:
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
-    """Render a template; what it needs and does not get is a bug, and ends the answer."""
+    """Render a template; a value that is missing is a bug and raises."""
     text = environment().get_template(template).render(**values)
     return HTMLResponse(text, status, headers={"cache-control": "no-cache"})
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates; everything that is put into one is escaped."""
+    """Return the template environment, which escapes all values."""
     made = template_environment(FOLDER / "templates")
     made.globals.update(navigation=NAVIGATION, asset=asset, signs=STATE_SIGNS)
     made.filters.update(
@@ -159,15 +159,15 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """Return the address of a file that never changes under it: it has the file's digest."""
+    """Return the URL of a static file; it contains the digest, so its content never changes."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{digest}/{name}"
 
 
 def two_digits(value: str | int | None) -> str:
-    """Write a fraction, as text or in units of 10^-18, with two digits, rounded down.
+    """Format a fraction, given as text or in units of 10^-18, with two digits, rounded down.
 
-    None is written as a dash.
+    None is formatted as a dash.
     """
     if value is None:
         return NOTHING
@@ -177,13 +177,13 @@ def two_digits(value: str | int | None) -> str:
 
 
 def with_two_digits(text: str) -> str:
-    """Return a text whose fractions of 18 digits have two."""
+    """Return a text with its 18-digit fractions cut to two digits."""
     return _FRACTION.sub(r"\1", text)
 
 
 @pass_context
 def shortened(context: Context, hashed: str) -> str:
-    """Return the label of an address, or the beginning and the end of an address or a hash."""
+    """Return the label of an address, or the first and last digits of an address or hash."""
     label: str | None = context.get("labels", {}).get(hashed)
     if label is not None:
         return label
@@ -193,11 +193,11 @@ def shortened(context: Context, hashed: str) -> str:
 
 @pass_context
 def amount_text(context: Context, units: int | str) -> str:
-    """Write an amount of the smallest unit in the network's token."""
+    """Format an amount of the smallest unit in the network's token."""
     token: Token = context["token"]
     return amount(int(units), token.symbol, token.decimals)
 
 
 def state_words(state: str) -> str:
-    """Return a state as people write it."""
+    """Return the readable form of a state."""
     return state.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The pages of rounds: what the contract accepted, and what each round said of which node."""
+"""The pages of rounds: the accepted rounds, and the changes of each round."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ _LONGEST_NUMBER = 18
 
 
 class LaneChange(NamedTuple):
-    """What a round brought about one node; a lane without QoS: not to be selected."""
+    """The change of one node's lane in a round; a lane without QoS means not selectable."""
 
     node: Address
     before: str

@@ -1,4 +1,4 @@
-"""The files of the pages: what is in the folder, under the digest of its bytes."""
+"""The static files of the pages, served under the digest of their bytes."""
 
 from functools import cache
 from types import MappingProxyType
@@ -17,13 +17,13 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 
 @cache
 def _names() -> frozenset[str]:
-    """Return the files that are given out; licences and lists stay where they are."""
+    """Return the files that are served; licences and lists are not."""
     found = (path for path in STATIC.rglob("*") if path.suffix in _KINDS)
     return frozenset(path.relative_to(STATIC).as_posix() for path in found)
 
 
 def answer(digest: str, name: str) -> Response | None:
-    """Return a file; None: there is none of this name with this digest."""
+    """Return the response with a file, or None if no file has this name and digest."""
     if name not in _names() or asset(name) != f"/static/{digest}/{name}":
         return None
     path = STATIC / name

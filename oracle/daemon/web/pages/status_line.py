@@ -1,4 +1,4 @@
-"""The line under the navigation: how far the index is, and what every page is rendered with."""
+"""The status line under the navigation, and the values that every page needs."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from oracle.queries.text.human_numbers import blocks
 
 
 class StatusLine(NamedTuple):
-    """`tone`: good, late or bad; it is a sign and a colour beside the words."""
+    """The status text; `tone` (good, late or bad) is shown as a sign and a colour beside it."""
 
     tone: str
     words: str
@@ -22,7 +22,7 @@ _TONES = {Severity.WELL: "good", Severity.ATTENTION: "late", Severity.DOWN: "bad
 
 
 def status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
-    """Return the worst that is wrong in a few words, or that nothing is."""
+    """Return the worst condition in a few words, or that there is none."""
     worst, behind = health.worst_condition, as_of.lag_blocks
     tone = _TONES[health.severity]
     if worst is None:
@@ -33,7 +33,7 @@ def status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
 
 
 def framed(look: ApiSnapshot, here: str | None, json_path: str | None = None) -> dict[str, Any]:
-    """Return what the frame of each page is told; `here`: the page in the navigation."""
+    """Return the template values of the frame; `here` is the current navigation entry."""
     return {
         "here": here,
         "as_of": look.as_of,

@@ -1,4 +1,4 @@
-"""The page of one task, and where a search leads."""
+"""The page of one task, and the target of a search."""
 
 import re
 from urllib.parse import quote
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def task_page(look: ApiSnapshot, asked: PageRequest) -> Response:
-    """The life of a task, and the group that scored it."""
+    """The history of a task, and the group that scored it."""
     key = task_key(asked.path["key"])
     task = look.uow.tasks.named([key]).get(key)
     if task is None:
@@ -37,19 +37,19 @@ def task_page(look: ApiSnapshot, asked: PageRequest) -> Response:
 
 
 def search_page(look: ApiSnapshot, asked: PageRequest) -> Response:
-    """Lead to what an address, a task, a round or the beginning of one stands for."""
+    """Redirect to the page of the address, task, round or prefix that was entered."""
     return RedirectResponse(place_of(look, asked.text("q") or ""), _SEE_OTHER)
 
 
 def place_of(look: ApiSnapshot, text: str) -> str:
-    """Return the path of the page that a text stands for.
+    """Return the path of the page that a search text denotes.
 
     A number is a round, 64 digits are a task, a label or fewer digits a node.
 
     Raises:
-        QuestionError: it is nothing of these.
-        NotKnownError: nothing begins so.
-        AmbiguousError: several nodes do.
+        QuestionError: the text is none of these.
+        NotKnownError: no node has this prefix.
+        AmbiguousError: several nodes match.
     """
     query = text.strip()
     if _NUMBER.fullmatch(query):

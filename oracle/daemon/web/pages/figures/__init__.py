@@ -1,1 +1,1 @@
-"""Where the parts of drawings lie: numbers only, which templates write down as SVG."""
+"""The layout of drawings: coordinates only, which templates render as SVG."""

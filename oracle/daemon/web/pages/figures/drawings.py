@@ -1,8 +1,8 @@
-"""Where the lines and bars of a drawing lie; templates write them down as SVG.
+"""The layout of lines and bars, which templates render as SVG.
 
-Coordinates are in units of the drawing's own width, so that its text keeps its size: each chart
-is made twice, broad and narrow, and the style sheet shows one of them. Numbers only: no text of
-a stranger comes through here (docs/explanation/pages.md#drawings).
+Coordinates are in units of the drawing's own width, so that its text keeps its size: each chart is
+laid out twice, wide and narrow, and the style sheet shows one of them. Only numbers pass through
+this module, no foreign text (docs/explanation/pages.md#drawings).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _TICKS = {BROAD: 6, NARROW: 2}
 
 
 class Label(NamedTuple):
-    """A text at a place."""
+    """A text with its position."""
 
     x: float
     y: float
@@ -25,7 +25,7 @@ class Label(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A rectangle; `value` is what it stands for."""
+    """A rectangle; `value` is the number that it represents."""
 
     x: float
     y: float
@@ -35,9 +35,9 @@ class Bar(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A moment of a chart: where it is drawn, and what stands there.
+    """A point in time on a chart.
 
-    `value`: the number of a mark, from 0, or the unix seconds of a tick.
+    `value` is the index of a mark, from 0, or the unix seconds of a tick.
     """
 
     x: float
@@ -46,7 +46,7 @@ class Moment(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Unix seconds, and three fractions of 1."""
+    """A sample: unix seconds and three fractions of 1."""
 
     time: int
     qos: float
@@ -55,14 +55,14 @@ class Sample(NamedTuple):
 
 
 class Span(NamedTuple):
-    """From and to, on the x axis."""
+    """A range on the x axis."""
 
     x: float
     width: float
 
 
 class CourseChart(NamedTuple):
-    """QoS, long-term and H over time: paths of SVG, and what stands around them."""
+    """QoS, long-term score and H over time: SVG paths, axes and marks."""
 
     width: int
     height: int
@@ -91,7 +91,7 @@ class Marks(NamedTuple):
 def course_chart(
     samples: Sequence[Sample], marks: Marks, limit: float, width: int
 ) -> CourseChart | None:
-    """Lay a node's course out; `limit` is the line of exclusion. None: nothing to draw."""
+    """Lay out a node's chart, or return None without samples; `limit` is for exclusion."""
     if not samples:
         return None
     first, last = samples[0].time, max(samples[-1].time, samples[0].time + 1)
@@ -140,9 +140,9 @@ def _height(value: float) -> float:
 def bars(
     values: Sequence[int], places: int, box: tuple[float, float], most: int | None = None
 ) -> list[Bar]:
-    """Lay bars out from the left, `places` of them in a box (width, height); the rest is empty.
+    """Lay out bars from the left in a box (width, height) with `slot_count` slots.
 
-    A bar of `most` is as high as the box; None: the greatest is.
+    A bar of `max_value` is as high as the box; None: the greatest value is.
     """
     width, height = box
     step = width / max(1, places)
@@ -160,7 +160,7 @@ def bars(
 
 
 def shares(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
-    """Lay the parts of a whole out in one line, each at least 3 wide; empty parts are left out."""
+    """Lay out shares of a total in one line, each at least 3 wide; zero counts are omitted."""
     present = [(name, count) for name, count in counts if count]
     total = sum(count for _, count in present)
     least = 3.0

@@ -1,4 +1,4 @@
-"""The small course beside a node in a list: its last values of QoS, all on the scale 0 to 1."""
+"""The sparkline beside a listed node: its last values of QoS, all on the scale 0 to 1."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ _MARGIN = 2
 
 
 def sparkline(course: Sequence[int]) -> str | None:
-    """Return the path of SVG of values in units of 10^-18; None: one value is no course.
+    """Return the SVG path of values in units of 10^-18, or None for fewer than two values.
 
-    The newest value stands at the right end; a step is as wide in every row.
+    The newest value is at the right end; the step width is the same in every row.
     """
     if len(course) < 2:  # noqa: PLR2004 - a line has two ends
         return None
