@@ -1,4 +1,4 @@
-"""`python -m oracle` is `qos-oracle`."""
+"""Entry point of `python -m oracle`, which is equivalent to `qos-oracle`."""
 
 from oracle.cli.main import main
 

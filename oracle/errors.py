@@ -1,25 +1,25 @@
-"""What the daemon does next when something fails: try again, stop, or tell the user.
+"""Exceptions by the daemon's reaction: retry, stop, or report to the user.
 
-There are no other kinds. Anything else that is raised is a bug, and ends the process.
+There are no other kinds: any other exception is a bug and ends the process.
 """
 
 
 class OracleError(Exception):
-    """A failure that we have a word for."""
+    """Base class of all expected failures."""
 
 
 class TransientError(OracleError):
-    """Passes by itself: the next tick tries again.
+    """A temporary failure; the next tick retries.
 
-    `retry_after`: in how many seconds, where whoever failed said so; None: it did not.
+    `retry_after`: seconds to wait, if the failing party stated them; else None.
     """
 
     retry_after: float | None = None
 
 
 class FatalError(OracleError):
-    """Does not pass by itself: the process stops, exit code 1."""
+    """A permanent failure: the process stops with exit code 1."""
 
 
 class InputError(FatalError):
-    """Something a user can put right: one clear line, exit code 2, nothing half-written."""
+    """A mistake that the user can correct: one clear line, exit code 2, nothing half-written."""

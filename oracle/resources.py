@@ -1,7 +1,7 @@
-"""What is installed beside the code: files that are not Python, the program, optional packages.
+"""Files installed beside the code that are not Python, the program's command, optional packages.
 
-Migrations, ABIs, profiles, configurations and npm lists are at the top of the checkout, and
-travel inside the wheel (decision 0001).
+Migrations, ABIs, profiles, configurations and npm lists are at the top of the checkout, and are
+included in the wheel (decision 0001).
 """
 
 import shlex
@@ -20,7 +20,7 @@ def shipped(name: str) -> Path:
     """Return the path of a shipped file or folder, such as `abi` or `package.json`.
 
     Raises:
-        FatalError: neither the wheel nor a checkout holds it; the installation is broken.
+        FatalError: neither the wheel nor a checkout has it, so the installation is broken.
     """
     for floor in (_PACKAGE / "_shipped", _PACKAGE.parent):
         found = floor / name
@@ -30,9 +30,9 @@ def shipped(name: str) -> Path:
 
 
 def program_command(*arguments: object) -> str:
-    """Return a command line of `qos-oracle` that works when it is pasted into a shell.
+    """Return a `qos-oracle` command line that works when pasted into a shell.
 
-    The program is named alone if it is on the PATH, and by its full path if it is not.
+    The program is given by name if it is on the PATH, otherwise by its full path.
     """
     program = Path(sys.argv[0]).absolute()
     if program.name != _PROGRAM:
@@ -47,7 +47,7 @@ def program_command(*arguments: object) -> str:
 def extra_command(extra: str) -> str:
     """Return the command that installs the packages of an extra into this Python.
 
-    The packages are named and not the extra, because qos-oracle itself is on no package index:
+    The packages are listed instead of the extra, because qos-oracle itself is on no package index:
     the command works for a checkout and for a wheel.
     """
     marker = f"extra == '{extra}'"

@@ -1,1 +1,1 @@
-"""The two contracts, QoSOracle and TaskNetwork: calls, views, errors, events, deployment."""
+"""The contracts QoSOracle and TaskNetwork: calls, views, errors, events, deployment."""

@@ -1,9 +1,9 @@
-"""The shipped contracts as web3 knows them: what they are told, what they answer and refuse.
+"""ABI encoding and decoding for the shipped contracts: calldata, results, errors.
 
-web3 takes about a second to import: it writes what has arguments and reads events. Views without
-arguments are asked and answers are read by eth_abi, which web3 itself reads by, so that `status`
-does not wait for it. web3's `encode_abi` looks for the overload that takes the arguments, some
-milliseconds a call; ours have none, so its codec is told the types.
+Importing web3 takes about a second, so it only encodes arguments and decodes events. Calls without
+arguments, and all results, use eth_abi, on which web3 is built, so that `status` does not wait for
+web3. web3's `encode_abi` searches for the matching overload, some milliseconds a call; the shipped
+contracts have no overloads, so its codec gets the types directly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _SELECTOR_DIGITS = 10
 
 
 def call_input(contract: str, function: str, *arguments: object) -> str:
-    """Return the `0x` input that calls a function of a shipped contract."""
+    """Return the `0x` calldata for a function of a shipped contract."""
     found = _function(contract, function)
     kinds = get_abi_input_types(found)
     given = _web3().codec.encode(kinds, arguments) if kinds or arguments else b""
@@ -39,20 +39,20 @@ def call_input(contract: str, function: str, *arguments: object) -> str:
 
 
 def call_output(contract: str, function: str, answer: str) -> tuple[Any, ...]:
-    """Read what a call of that function answered.
+    """Decode the result of a call of this function.
 
     Raises:
-        ValueError, AttributeError: it is no such answer, or null.
+        ValueError, AttributeError: it is not such a result, or null.
     """
     raw = bytes.fromhex(answer.removeprefix("0x"))
     return decoded(get_abi_output_types(_function(contract, function)), raw)
 
 
 def call_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
-    """Return what a call of that function was given, by the names of its inputs.
+    """Return the arguments in the calldata of this function, by input name.
 
     Raises:
-        ValueError: it was not given that.
+        ValueError: the calldata does not have these arguments.
     """
     found = _function(contract, function)
     raw = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
@@ -61,7 +61,7 @@ def call_arguments(contract: str, function: str, calldata: str) -> Mapping[str, 
 
 
 def creation_code(contract: str, *arguments: object) -> str:
-    """Return the `0x` code that creates a shipped contract with these constructor arguments."""
+    """Return the `0x` creation code of a shipped contract with these constructor arguments."""
     artifact = contract_artifact(contract)
     inputs = [
         collapse_if_tuple(given)
@@ -74,10 +74,10 @@ def creation_code(contract: str, *arguments: object) -> str:
 
 
 def decoded(kinds: Sequence[str], raw: bytes) -> tuple[Any, ...]:
-    """Read values of these types.
+    """Decode values of these ABI types.
 
     Raises:
-        ValueError: they are not there.
+        ValueError: the bytes do not have these values.
     """
     from eth_abi.abi import decode  # noqa: PLC0415  a tenth of a second: an index needs none
     from eth_abi.exceptions import DecodingError  # noqa: PLC0415
@@ -89,7 +89,7 @@ def decoded(kinds: Sequence[str], raw: bytes) -> tuple[Any, ...]:
 
 
 def error_named(contract: str, answer: str) -> str:
-    """Return the name of the error that a revert's output stands for, or its selector."""
+    """Return the name of the error in a revert's output, or its selector if unknown."""
     selector = answer[:_SELECTOR_DIGITS]
     name, _ = errors_of(contract).get(selector, (selector, []))
     return name
@@ -97,7 +97,7 @@ def error_named(contract: str, answer: str) -> str:
 
 @lru_cache
 def errors_of(contract: str) -> Mapping[str, tuple[str, list[str]]]:
-    """Return name and types of every error of a contract, by its selector, `0x` hex."""
+    """Return the name and argument types of every error of a contract, by its `0x` selector."""
     return {
         "0x" + function_abi_to_4byte_selector(entry).hex(): (
             entry["name"],
@@ -110,14 +110,14 @@ def errors_of(contract: str) -> Mapping[str, tuple[str, list[str]]]:
 
 @lru_cache
 def contract_artifact(contract: str) -> dict[str, Any]:
-    """Return the compiler's output that is shipped: ABI, code, places of immutables."""
+    """Return the shipped compiler output: ABI, bytecode, positions of immutables."""
     artifact: dict[str, Any] = msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())
     return artifact
 
 
 @lru_cache
 def contract_object(contract: str) -> "type[Contract]":
-    """Return web3's class of a shipped contract; it has no endpoint to ask."""
+    """Return web3's class of a shipped contract, without an endpoint."""
     made: type[Contract] = _web3().eth.contract(abi=contract_artifact(contract)["abi"])
     return made
 

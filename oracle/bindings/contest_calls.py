@@ -1,4 +1,4 @@
-"""Contests of the network contract: how a contested group stands, and the call that ends it.
+"""Contests of the network contract: the state of a contested group, and the call to settle it.
 
 See docs/explanation/dispatch.md#contests.
 """
@@ -15,16 +15,16 @@ from oracle.domain.ids import ZERO_HASH, Address, GroupKey, Hash, TaskKey
 from oracle.domain.state.task import Task
 from oracle.rpc.fanout import PoolView, understood
 
-# TaskNetwork's GroupStanding.Contested and GroupStanding.Validated.
+# GroupStanding.Contested and GroupStanding.Validated of TaskNetwork.
 _CONTESTED, _VALIDATED = 2, 3
 
 
 class GroupRecord(NamedTuple):
     """A group in the contract's storage.
 
-    `is_settled`: it was compared, and no stake is held for it. `peer`: the group that does its
-    work over again, or whose work it does, None without one. `verdict`: the answer of the
-    majority, None where there was no majority.
+    `is_settled`: its answers were compared and no stake is locked for it. `peer`: the group that
+    repeats its work, or whose work it repeats; None without one. `verdict`: the answer of the
+    majority, None without a majority.
     """
 
     is_contested: bool
@@ -35,16 +35,16 @@ class GroupRecord(NamedTuple):
 
     @property
     def is_compared(self) -> bool:
-        """Whether the contract has compared its answers."""
+        """Whether the contract has compared the group's answers."""
         return self.is_contested or self.is_settled
 
 
 def settle_contest_call(
     group: GroupKey, tasks: Sequence[TaskKey], result: Hash = ZERO_HASH
 ) -> str:
-    """Return the calldata that ends a contest; without a result it slashes nobody.
+    """Return the calldata that settles a contest; without a result no stake is slashed.
 
-    The contract takes it without a result only when the window for a second group is over.
+    The contract accepts a call without a result only after the window for a second group.
     """
     keys = [bytes.fromhex(task[2:]) for task in tasks]
     return call_input(
@@ -53,16 +53,16 @@ def settle_contest_call(
 
 
 def contested_group(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
-    """Return the group of a `settleContest` call, and its tasks."""
+    """Return the group and the tasks of a `settleContest` call."""
     arguments = call_arguments(CONTRACT, "settleContest", calldata)
     tasks = [TaskKey("0x" + bytes(key).hex()) for key in arguments["keys"]]
     return GroupKey("0x" + bytes(arguments["key"]).hex()), tasks
 
 
 def answer_of(group: GroupKey, result: Hash) -> Hash:
-    """Return what a node of the group answers for a result, as the contract's `answerOf`.
+    """Return a group member's answer for a result, as the contract's `answerOf`.
 
-    The zero hash stands for "the task cannot be run", as a result and as an answer.
+    The zero hash means "the task cannot be run", as a result and as an answer.
     """
     if result == ZERO_HASH:
         return ZERO_HASH
@@ -70,10 +70,10 @@ def answer_of(group: GroupKey, result: Hash) -> Hash:
 
 
 def least_fee(lines: PoolView, network: Address, task: Task) -> int:
-    """Return the least fee of a task of this kind and size, wei.
+    """Return the minimum fee of a task of this kind and size, in wei.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint responds.
     """
     kind = 0 if task.kind is None else tuple(TaskKind).index(task.kind)
     data = call_input(CONTRACT, "leastFee", kind, task.size or 1)
@@ -85,12 +85,12 @@ def least_fee(lines: PoolView, network: Address, task: Task) -> int:
 def contest_end(
     lines: PoolView, network: Address, group: GroupKey, block: str = "latest"
 ) -> int | None:
-    """Return the last second of a group's contest, block time; None: it is not contested.
+    """Return the last second (block time) of a group's contest, or None without a contest.
 
-    `block`: as of which the contract is asked.
+    `block_tag`: the block at which the contract is read.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint responds.
     """
     record = read_group(lines, network, group, block)
     if not record.is_contested:
@@ -102,10 +102,10 @@ def contest_end(
 def read_group(
     lines: PoolView, network: Address, group: GroupKey, block: str = "latest"
 ) -> GroupRecord:
-    """Return a group as the contract has it at a block.
+    """Return a group as the contract stores it at a block.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint responds.
     """
     fields = _read(lines, network, block, "groupOf", bytes.fromhex(group[2:]))
     peer = bytes(fields["peer"])

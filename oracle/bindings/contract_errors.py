@@ -1,4 +1,4 @@
-"""Why the contract refuses, by its own errors, and what we do about each.
+"""Custom errors of the contracts, and the daemon's reaction to each.
 
 See docs/reference/rpc-requirements.md#contract-errors.
 """
@@ -10,12 +10,12 @@ from oracle.bindings.codec import decoded, errors_of
 from oracle.txmgr.client.refusal import Action, Refusal
 
 CONTRACT = "QoSOracle"
-# Whose errors we can read; where two have one of the same name, it means the same.
+# Contracts whose errors are decoded; errors of the same name in both mean the same.
 _CONTRACTS = (CONTRACT, "TaskNetwork")
 _SELECTOR_DIGITS = 10
 
 
-# One line for every error that a push, a kickout or a start can meet. What is not here is held.
+# One line for every error that a push, a kickout or a start can meet; any other error is held.
 ACTIONS: Mapping[str, Action] = {
     "Paused": Action.WAIT,
     "TooSoon": Action.WAIT,
@@ -30,7 +30,7 @@ ACTIONS: Mapping[str, Action] = {
     "Reorged": Action.RENEW,
     "Expired": Action.RENEW,
     "WrongReport": Action.RENEW,
-    # Signers, quorum or rules were replaced, or a limit became tighter, since it was signed.
+    # Signers, quorum or rules were replaced, or a limit was tightened, since the signature.
     "WrongConfig": Action.RENEW,
     "TooManyFalls": Action.RENEW,
     "NotReleasable": Action.RENEW,
@@ -47,7 +47,7 @@ ACTIONS: Mapping[str, Action] = {
     "AlreadyProposed": Action.DROP,
     "KickDead": Action.DROP,
     "NotAllowed": Action.DROP,
-    # Starts: the fold has not seen yet what the contract knows, and will void the draw.
+    # Starts: the index lags behind the contract, and will discard the selection.
     "NodeBusy": Action.WAIT,
     "NodeIsPaused": Action.WAIT,
     "NotSelectable": Action.WAIT,
@@ -57,16 +57,16 @@ ACTIONS: Mapping[str, Action] = {
     "WrongVersion": Action.WAIT,
     "TookPart": Action.WAIT,
     "GroupClosed": Action.WAIT,
-    # Of a drop: a task of the group has started, or one more was created.
+    # Drops: a task of the group has started, or another one was created.
     "GroupRuns": Action.WAIT,
     "InGroup": Action.WAIT,
     "WrongMembers": Action.WAIT,
     "NotDispatcher": Action.WAIT,
     "WrongStatus": Action.WAIT,
-    # Requests for downloads: somebody else asked, and the fold will see it.
+    # Download requests: another account made one, and the index will see it.
     "AlreadyAsked": Action.WAIT,
     "BadName": Action.WAIT,
-    # A system task: what the dispatcher has in the contract is too little until somebody funds it.
+    # System tasks: the dispatcher's balance in the contract is too low until it is funded.
     "PurseTooSmall": Action.WAIT,
     "NotDirect": Action.HOLD,
     "NotAscending": Action.HOLD,
@@ -81,18 +81,18 @@ ACTIONS: Mapping[str, Action] = {
     "BadSignature": Action.HOLD,
     "BadSignatureLength": Action.HOLD,
     "BadReason": Action.HOLD,
-    # A kickout is executed at the network contract, which listens to its own oracle alone.
+    # A kickout is executed at the network contract, which accepts calls only from its own oracle.
     "NotOracle": Action.HOLD,
 }
 
-# The contract is paused: a person may end that sooner than it says, by `resume` or `setLimits`.
+# The contract is paused; `resume` or `setLimits` may end the pause earlier.
 _PAUSES = frozenset({"Paused", "TooSoon"})
 
-# What the contract says to a push whose round is there already, and to calls about a kickout that
-# is proposed, executed or cancelled already.
+# Errors of a push whose round is already accepted, and of calls about a kickout that is already
+# proposed, executed or cancelled.
 _TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"})
 
-# Of roles, setups, and what clients and nodes do: no call that the daemon makes can meet them.
+# Errors of roles, setups, clients and nodes: no call of the daemon can meet them.
 NOT_OURS = frozenset(
     {
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
@@ -108,12 +108,12 @@ NOT_OURS = frozenset(
     }
 )  # fmt: skip
 
-# The errors whose first argument is the time, in unix seconds, from which it may work.
+# Errors whose first argument is the time, in unix seconds, from which the call may succeed.
 _TELLS_WHEN = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
 
 
 def refusal_of(output: str | None) -> Refusal:
-    """Read a revert's output, `0x` hex."""
+    """Return the refusal in a revert's output (`0x` hex)."""
     known = _errors().get((output or "")[:_SELECTOR_DIGITS])
     if output is None or known is None:
         return Refusal("")
@@ -135,7 +135,7 @@ def refusal_of(output: str | None) -> Refusal:
 
 @cache
 def _errors() -> dict[str, tuple[str, list[str]]]:
-    """Name and types of every error of the contracts, by selector."""
+    """Return the name and argument types of every error of the contracts, by selector."""
     return {
         selector: named
         for contract in _CONTRACTS

@@ -1,4 +1,4 @@
-"""Puts contracts on the chain: first what each would be and cost, then, if asked, for real."""
+"""Deploys contracts: plans the address, code and cost first, then sends the deployment."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
@@ -19,7 +19,7 @@ from oracle.txmgr.client.fee_quote import gas_limit
 from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of
 from oracle.txmgr.client.send_raw import send
 
-# A network of some thousand nodes and a period of a minute
+# Limits for a network of some thousand nodes and a period of a minute
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 DEFAULT_LIMITS = ContractLimits(
     max_words=1024,
@@ -36,7 +36,7 @@ DEFAULT_LIMITS = ContractLimits(
     fall_share=1000,
     big_fall=2500,
 )
-# What the admin can never loosen beyond, however long he waits
+# Limits that the admin can never exceed, even after the timelock's delay
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 DEFAULT_FLOORS = ContractLimits(
     max_words=4095,
@@ -53,7 +53,7 @@ DEFAULT_FLOORS = ContractLimits(
     fall_share=1000,
     big_fall=2500,
 )
-# For tests and demonstrations alone: no limit is beyond them.
+# Only for tests and demonstrations: these floors allow any limit.
 NO_FLOORS = ContractLimits(
     max_words=4095,
     max_new_nodes=2**16 - 1,
@@ -80,7 +80,7 @@ DEFAULT_KICK_LIMITS = ContractKickLimits(
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """QoSOracle.Setup, field by field; `target` zero: nobody is told of a kickout."""
+    """QoSOracle.Setup, field by field; a zero `target` means that no contract is called."""
 
     admin: Address
     signers: tuple[Address, ...]
@@ -97,7 +97,7 @@ class OracleSetup:
 
     @property
     def code(self) -> str:
-        """The creation code, constructor arguments included."""
+        """The creation code, including the constructor arguments."""
         return creation_code(CONTRACT, self.struct)
 
     @property
@@ -112,7 +112,7 @@ class OracleSetup:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What deploying would send and cost at most, in wei."""
+    """A planned deployment: what is sent, and its maximum cost in wei."""
 
     code: str
     sender: Address
@@ -127,7 +127,7 @@ class Deployment:
 
 
 def with_limits(limits: ContractLimits, changed: Mapping[str, int]) -> ContractLimits:
-    """Return the limits with some of them set by name.
+    """Return the limits with some of them replaced, by name.
 
     Raises:
         InputError: there is no limit of that name.
@@ -140,11 +140,11 @@ def with_limits(limits: ContractLimits, changed: Mapping[str, int]) -> ContractL
 
 
 def plan_deployment(lines: PoolView, code: str, sender: Address, fees: Fees | None) -> Deployment:
-    """Try the deployment of this creation code on the newest block, sending nothing.
+    """Simulate the deployment of this creation code on the newest block; send nothing.
 
     Raises:
-        InputError: the constructor refuses the setup, or the market is above our cap.
-        TransientError: no endpoint tells.
+        InputError: the constructor rejects the setup, or the gas price is above the configured cap.
+        TransientError: no endpoint responds.
     """
     if fees is None:
         raise InputError("the chain asks more for gas than limits.max_fee_per_gas_wei")
@@ -166,13 +166,13 @@ def plan_deployment(lines: PoolView, code: str, sender: Address, fees: Fees | No
 
 
 def created_address(sender: Address, nonce: int) -> Address:
-    """Return where a contract will stand that an account creates with this nonce."""
+    """Return the address of the contract that an account creates with this nonce."""
     written = encoded([bytes.fromhex(sender[2:]), nonce])
     return Address("0x" + keccak(written)[-20:].hex())
 
 
 def check_funds(*planned: Deployment) -> None:
-    """Raise InputError: the account that deploys them cannot pay for all."""
+    """Raise InputError if the deploying account cannot pay for all plans."""
     cost, balance = sum(one.cost for one in planned), min(one.balance for one in planned)
     if balance < cost:
         raise InputError(f"{planned[0].sender} has {balance} wei and needs up to {cost}")
@@ -185,12 +185,12 @@ def deploy(
     chain_id: int,
     wait: Callable[[], bool],
 ) -> tuple[Address, Receipt]:
-    """Send the deployment and wait for its receipt; `wait` returns False when patience is over.
+    """Send the deployment and wait for its receipt; `wait_for_next_try` returns False to stop.
 
     Raises:
-        InputError: it was refused, or the account cannot pay.
+        InputError: the deployment was refused, or the account cannot pay.
         FatalError: it was mined and failed.
-        TransientError: it is not mined yet; the message names its hash.
+        TransientError: it is not mined yet; the message has its hash.
     """
     check_funds(planned)
     lines = pool.view()

@@ -1,6 +1,6 @@
-"""Did a call do what it was sent for? Its receipt's events against its own input.
+"""Checks whether a call had its effect: the receipt must have the event with the call's values.
 
-A status of 1 says only that nothing reverted: the event must be there, with our values in it.
+A status of 1 only means that nothing reverted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ _SELECTOR = 10
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """The event that a function emits, and which inputs of both are equal: event's, function's."""
+    """The event that a function emits, and the function's input that equals each event field."""
 
     contract: str
     function: str
     event: str
     inputs: Mapping[str, str]
-    # The input of the event that is the statement's digest, where there is one.
+    # The event field with the statement's digest, if there is one.
     digest: str | None = None
 
 
@@ -49,7 +49,7 @@ _EFFECTS = (
     _Effect("TaskNetwork", "startGroup", "GroupStarted", {"tasks": "keys", "nodes": "accounts"}),
     _Effect("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _Effect("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
-    # All of them end, or none: the first stands for all.
+    # All tasks of the group end, or none: the first one stands for all.
     _Effect("TaskNetwork", "dropGroup", "TaskAborted", {"task": "keys[0]"}),
     _Effect("TaskNetwork", "probe", "ProbeStarted", {"nodes": "nodes"}),
     _Effect("TaskNetwork", "validateTask", "TaskSucceeded", {"task": "key"}),
@@ -68,10 +68,10 @@ _EFFECTS = (
 def missing_effect(
     receipt: Receipt, contract: Address, calldata: str, digest: Hash | None
 ) -> str | None:
-    """Return the event that a call should have made and did not; None: it is there.
+    """Return the event that a call should have emitted but did not, or None.
 
-    `digest` of the statement that was pushed. A call that we know no event of, such as a
-    transfer of nothing to ourselves, is asked for none.
+    `digest` is that of the pushed statement. A call without a known event, such as an empty
+    transfer to the own account, needs none.
     """
     effect = _by_selector().get(calldata[:_SELECTOR])
     if effect is None:
@@ -92,22 +92,22 @@ def _expected(effect: _Effect, calldata: str, digest: Hash | None) -> dict[str, 
 
 
 def _argument(given: Mapping[str, Any], name: str) -> object:
-    """Return an argument of a call, or of a list the first: `keys[0]`."""
+    """Return an argument of a call; `keys[0]` is the first item of the list `keys`."""
     whole = name.removesuffix("[0]")
     return given[name] if whole == name else given[whole][0]
 
 
 def _values(effect: _Effect, said: Mapping[str, object]) -> dict[str, object]:
-    """Return what of an event is compared."""
+    """Return the event's values that are compared."""
     names = [*effect.inputs, *([effect.digest] if effect.digest is not None else [])]
     return {name: _plain(said[name]) for name in names}
 
 
 def _said(effect: _Effect, events: Sequence[ReceiptLog]) -> list[Mapping[str, object]]:
-    """Return what the events of that name say; what is no such event is passed over."""
+    """Return the arguments of the events of that name; malformed logs are skipped."""
     event = contract_object(effect.contract).events[effect.event]()
     digest = load(effect.contract).events[effect.event].digest
-    # web3 is there from the first use on, and brings the other.
+    # web3 is already loaded here, and eth_abi with it.
     from eth_abi.exceptions import DecodingError  # noqa: PLC0415
     from web3.logs import DISCARD  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def _said(effect: _Effect, events: Sequence[ReceiptLog]) -> list[Mapping[str, ob
 
 
 def _as_receipt(event: ReceiptLog) -> "TxReceipt":
-    """Return a receipt with this log alone, as web3 takes it; where it stands does not matter."""
+    """Return a web3 receipt with only this log; its position does not matter."""
     log: Any = {
         "address": event.contract,
         "topics": [bytes.fromhex(topic[2:]) for topic in event.topics],
@@ -134,7 +134,7 @@ def _as_receipt(event: ReceiptLog) -> "TxReceipt":
 
 
 def _plain(value: object) -> object:
-    """Return a value of web3's as we compare it: addresses in lower case, lists as tuples."""
+    """Return a web3 value in a comparable form: addresses in lower case, lists as tuples."""
     if isinstance(value, list | tuple):
         return tuple(map(_plain, value))
     return value.lower() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Compares the contract on chain with what the configuration means: `contract check`."""
+"""Compares the contract on chain with the configuration, for `contract check`."""
 
 from dataclasses import dataclass
 
@@ -18,43 +18,43 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the daemon was told; keys None: not configured, so not compared."""
+    """The configuration that the contract must match; keys that are None are not compared."""
 
-    # Whom the contract may tell of a kickout, beside nobody; None: not compared.
+    # The contract that kickouts may call, besides none; None: not compared.
     target: Address | None
     rules_hash: Hash
     settings: ReportSettings
     signer: Address | None
     transmitter: Address | None
-    # Blocks under the head that reports are cut for; None: not compared.
+    # How many blocks below the head reports are anchored; None: not compared.
     anchor_window: int | None = None
-    # Whether other reporters are named, whose signatures can be gathered.
+    # Whether other reporters are configured, whose signatures can be gathered.
     has_peers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ContractMismatch:
-    """One thing that is not as it should be; publishing is refused while there is any."""
+    """One difference between the contract and the configuration; any prevents publishing."""
 
     what: str
     expected: str
     found: str
 
     def line(self) -> str:
-        """Say it in one line."""
+        """Return the mismatch in one line."""
         return f"{self.what}: expected {self.expected}, found {self.found}"
 
 
 def inspected(
     lines: PoolView, address: Address, expected: Expected
 ) -> tuple[ContractConfiguration, list[ContractMismatch]]:
-    """Return what the contract is like, and in what it is not as expected.
+    """Return the contract's configuration and its mismatches with the expected one.
 
-    An endpoint that shows it as expected is believed. That it is not is believed where all say
-    so: one alone may stand still where the chain has gone on.
+    A match at one endpoint is enough. A mismatch counts only if all endpoints show it, because a
+    single one may lag behind the chain.
 
     Raises:
-        TransientError: none shows it as expected, and one does not tell.
+        TransientError: no endpoint shows a match, and at least one does not respond.
     """
     told: list[tuple[ContractConfiguration, list[ContractMismatch]]] = []
     silences: list[TransientError] = []
@@ -74,7 +74,7 @@ def inspected(
 
 
 def differences(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
-    """Return everything that keeps this daemon from publishing to this contract."""
+    """Return everything that prevents this daemon from publishing to this contract."""
     compared = [
         ("code hash", shipped_code_hash(), code_hash(found.code)),
         ("rulesHash", expected.rules_hash, found.contract_status.rules_hash),
@@ -97,7 +97,7 @@ def differences(found: ContractConfiguration, expected: Expected) -> list[Contra
 
 
 def shipped_code_hash() -> Hash:
-    """Return the hash of the code that we compiled, immutables masked."""
+    """Return the hash of the shipped contract code, with its immutables set to zero."""
     written = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())
     return code_hash(written["deployedBytecode"])
 

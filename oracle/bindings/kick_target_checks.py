@@ -1,8 +1,8 @@
-"""Does a kick target hold what it needs? Asked by calls that are tried and never sent.
+"""Checks with simulated calls whether a kick target has the role and the contracts it needs.
 
-Two of the three networks that adapters know tell nobody who holds a role or which contract is
-which: a call in the holder's name is tried, and by its refusal one sees who was asked
-(docs/explanation/kickouts.md#adapters).
+Two of the three supported networks have no view for the holder of a role or for their linked
+contracts. A call is simulated from the holder's address, and its revert message shows which check
+failed (docs/explanation/kickouts.md#adapters).
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ _ERROR = "0x08c379a0"
 _SELECTOR_DIGITS = 10
 _NOTHING = "0x"
 
-# What the networks' contracts say, letter for letter (crynux-contracts 0c10b81, a317516).
+# Revert messages of the networks' contracts, verbatim (crynux-contracts 0c10b81, a317516).
 NOT_THE_TASK_CONTRACT = "Not called by the task contract"
 NOT_BUSY = "Illegal node status"
 NOT_THE_NODE_CONTRACT = "Not called by the node contract"
@@ -40,17 +40,23 @@ NOT_STAKED = "Node not staked"
 
 
 class Caller(Protocol):
-    """An endpoint, or a pool of them."""
+    """An endpoint or a pool of endpoints."""
 
     def ask(self, method: str, *parameters: object) -> Json:
-        """Return the result; RevertError where a call reverts, TransientError: nobody tells."""
+        """Return the result of one request.
+
+        Raises:
+            RevertError: a call reverts.
+            TransientError: no response.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class WiredTarget:
-    """An adapter as it is meant to stand: at `address`, for `oracle`, with `given` contracts.
+    """An adapter as it should be deployed: its address, its oracle and its linked contracts.
 
-    `given` has addresses by name; what is not in it (the network's QOS, say) is not compared.
+    `contract_by_name` has addresses by name; a contract that is missing there (the network's QOS,
+    for example) is not compared.
     """
 
     target: KickTarget
@@ -60,10 +66,10 @@ class WiredTarget:
 
 
 def kick_target_mismatches(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
-    """Return everything that would keep the adapter from putting a node out, or make it do harm.
+    """Return everything that would make the adapter fail or do harm when kicking a node.
 
     Raises:
-        TransientError: an endpoint does not tell.
+        TransientError: an endpoint does not respond.
     """
     target, at = wired.target, wired.address
     if target.artifact is None:
@@ -79,10 +85,10 @@ def kick_target_mismatches(lines: Caller, wired: WiredTarget) -> list[ContractMi
 
 
 def shipped_target_at(lines: Caller, at: Address) -> KickTarget | None:
-    """Return which of our adapters stands there, by its code; None: none of them.
+    """Return the shipped adapter that is deployed at this address, or None.
 
     Raises:
-        TransientError: an endpoint does not tell.
+        TransientError: an endpoint does not respond.
     """
     code = str(lines.ask("eth_getCode", at, "latest"))
     for target in KICK_TARGETS:
@@ -93,10 +99,12 @@ def shipped_target_at(lines: Caller, at: Address) -> KickTarget | None:
 
 
 def plain_account_owner(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
-    """Return that one key alone owns the adapter, and with it the network's role, if so.
+    """Return a mismatch if the adapter's owner is an account with a single key.
+
+    The holder of that key would control the network's role as well.
 
     Raises:
-        TransientError: an endpoint does not tell.
+        TransientError: an endpoint does not respond.
     """
     if wired.target.artifact is None:
         return []
@@ -108,7 +116,7 @@ def plain_account_owner(lines: Caller, wired: WiredTarget) -> list[ContractMisma
 
 
 def adapter_code_hash(artifact: str, code: str | None) -> Hash:
-    """Return keccak256 of deployed code, or of what we compiled, its immutables set to zero."""
+    """Return keccak256 of the code, deployed or shipped, with its immutables set to zero."""
     compiled = contract_artifact(artifact)
     masked = bytearray(bytes.fromhex((code or compiled["deployedBytecode"]).removeprefix("0x")))
     for places in compiled["immutableReferences"].values():
@@ -119,39 +127,40 @@ def adapter_code_hash(artifact: str, code: str | None) -> Hash:
     return Hash("0x" + keccak(bytes(masked)).hex())
 
 
-# --- Probes: each says what it wants, None where it has it. ---
+# --- Probes: each returns what is wrong, or None. ---
 
 
 def owner_mismatch(lines: Caller, node: Address, adapter: Address) -> str | None:
-    """Return who owns the Node contract, where it is not the adapter."""
+    """Return the owner of the Node contract if it is not the adapter, else None."""
     answer = lines.ask("eth_call", {"to": node, "data": plain_call("owner()")}, "latest")
     owner = _word_as_address(answer, f"the owner of {node}")
     return None if owner == adapter.lower() else owner
 
 
 def task_contract_mismatch(lines: Caller, node: Address, task: Address) -> str | None:
-    """Return what the Node contract says to this task contract, where it is not its own.
+    """Return the Node contract's revert message if this is not its task contract.
 
-    In its name a task is ended of a node that is none: the right one hears of the node's status.
+    The task of a node that does not exist is finished in the name of the task contract; the right
+    contract gets past the sender check and fails at the node's status.
     """
     said = _refusal(lines, task, node, plain_call("finishTask(address)", ZERO_ADDRESS))
     return None if said == NOT_BUSY else said
 
 
 def qos_contract_mismatch(lines: Caller, node: Address, qos: Address) -> str | None:
-    """Return what the QOS contract says to this Node contract, where it is not its own."""
+    """Return the QOS contract's revert message if this is not its Node contract."""
     said = _refusal(lines, node, qos, plain_call("kickout(address)", ZERO_ADDRESS))
     return None if said == "" else said
 
 
 def staking_admin_mismatch(lines: Caller, staking: Address, adapter: Address) -> str | None:
-    """Return what NodeStaking says to the adapter, where it is not its admin."""
+    """Return NodeStaking's revert message if the adapter is not its admin."""
     said = _refusal(lines, adapter, staking, plain_call("unstake(address)", ZERO_ADDRESS))
     return None if said == NOT_STAKED else said
 
 
 def _of_network(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
-    """Return that a network of ours, which is its own target, listens to another oracle, if so."""
+    """Return a mismatch if a network that is its own target obeys another oracle."""
     found = _view(lines, wired.target.itself or "", wired.address, "oracle")
     if found == wired.oracle.lower():
         return []
@@ -183,7 +192,7 @@ _PROBES: Mapping[str, Callable[[Caller, KickTarget, Address], list[ContractMisma
     COMMIT_TASK.name: _of_nodes,
     NODE_STAKING.name: _of_staking,
 }
-# By which view an adapter tells what its constructor was told.
+# The adapter's view for each address of its constructor.
 _VIEWS = {
     "Node": "NODE",
     "QOS": "QOS",
@@ -212,14 +221,14 @@ def _address(lines: Caller, target: KickTarget, at: Address, view: str) -> Addre
 
 
 def _view(lines: Caller, artifact: str, at: Address, view: str) -> Address:
-    """Return what a view of a shipped contract says, which is one address."""
+    """Return the address that a view of a shipped contract returns."""
     answer = lines.ask("eth_call", {"to": at, "data": call_input(artifact, view)}, "latest")
     with understood(f"{view} of {at}"):
         return Address(str(call_output(artifact, view, answer)[0]).lower())
 
 
 def _refusal(lines: Caller, sender: Address, to: Address, calldata: str) -> str:
-    """Return in what words a call is refused, as far as it says; empty: it goes through."""
+    """Return the revert message of a call as far as it is known; empty if it succeeds."""
     call = {"from": sender, "to": to, "data": calldata}
     try:
         lines.ask("eth_call", call, "latest")
@@ -235,7 +244,7 @@ def _words_of(error: RevertError) -> str:
             return str(decoded(["string"], bytes.fromhex(data[_SELECTOR_DIGITS:]))[0])
         except ValueError:
             pass
-    # Some endpoints pass on the words alone.
+    # Some endpoints return only the message.
     known = (NOT_THE_TASK_CONTRACT, NOT_BUSY, NOT_THE_NODE_CONTRACT, NOT_THE_ADMIN, NOT_STAKED)
     return next((words for words in known if words in error.message), data or error.message)
 

@@ -1,7 +1,7 @@
-"""Kick targets: through which contract nodes of a network are put out, and how one is deployed.
+"""Kick targets: the contract through which a network's nodes are kicked, and its deployment.
 
-A network of ours is its own target. In front of one that knows nothing of us stands an adapter,
-which holds one role of the network (docs/explanation/kickouts.md#adapters).
+A network of this project is its own target. In front of any other network stands an adapter, which
+holds one role of the network (docs/explanation/kickouts.md#adapters).
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from oracle.bindings.codec import creation_code
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
-# What a kickout may take of gas in the network: there and back over the books of one node.
+# Gas that a kickout may use in the network: the round trip and the records of one node.
 KICK_GAS = 600_000
-# The same where the books have a line for each model of the node (some 50,000 each): about fifty.
+# The same if there is a record for each model of the node (about 50,000 each), for fifty models.
 KICK_GAS_WITH_MODELS = 3_000_000
 
 
@@ -23,7 +23,7 @@ KICK_GAS_WITH_MODELS = 3_000_000
 class RoleChange:
     """The call by which `sender` hands the network's role to an adapter.
 
-    `sender` is told in words: who it is, only the network knows.
+    `sender` is a description, because only the network has the address.
     """
 
     sender: str
@@ -34,12 +34,13 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class KickTarget:
-    """How the nodes of one kind of network are put out.
+    """The way to kick the nodes of one kind of network.
 
-    `artifact` is the adapter's in abi/, None where the contract `itself` of the network is the
-    target. `needs` are the contracts and accounts that the adapter's constructor is told after
-    oracle and owner, in its order, `role` is the contract whose role it takes and `granted_by`
-    the function of `grantor`, a contract as well, that gives it.
+    `artifact` is the adapter's artifact in abi/, None if the network's own contract,
+    `network_artifact`, is the target. `required_addresses` are the names of the contracts and
+    accounts that the adapter's constructor takes after oracle and owner, in order.
+    `grant_signature` is the function of the contract `grantor` that grants the role, and
+    `granted_by` describes who may call it.
     """
 
     name: str
@@ -53,7 +54,7 @@ class KickTarget:
 
     @property
     def gives_back(self) -> bool:
-        """Whether the adapter itself hands the role on, by `giveBack`, at its owner's call."""
+        """Whether the adapter can hand the role on, when its owner calls `giveBack`."""
         return self.granting == _TRANSFER
 
 
@@ -77,7 +78,7 @@ COMMIT_TASK = KickTarget(
     granted_by=_NODE_OWNER,
     granting=_TRANSFER,
 )
-# Not by default: the relay of today does not hear of a node that is put out on chain.
+# Not a default, because today's relay does not notice that a node is kicked on chain.
 NODE_STAKING = KickTarget(
     "NodeStakingAdapter",
     artifact="adapters/NodeStakingAdapter",
@@ -95,7 +96,7 @@ _BY_PROFILE: Mapping[str, KickTarget] = {
 
 
 def kick_target_of(profile: str) -> KickTarget | None:
-    """Return the target that a profile has by default; None: kickouts end in an event."""
+    """Return the default target of a profile; None: kickouts only emit an event."""
     return _BY_PROFILE.get(profile)
 
 
@@ -115,12 +116,12 @@ def kick_target_named(name: str) -> KickTarget:
 def adapter_code(
     target: KickTarget, oracle: Address, owner: Address, given: Mapping[str, str]
 ) -> str:
-    """Return the `0x` code that creates an adapter for this oracle, owned by `owner`.
+    """Return the `0x` creation code of an adapter for this oracle, owned by `owner`.
 
-    `given`: addresses by name, those of [network] contracts and what is named beside them.
+    `address_by_name` has the [network] contracts and the addresses given besides them.
 
     Raises:
-        InputError: one that it needs is not among them, or the target is no adapter.
+        InputError: a required address is missing, or the target is not an adapter.
     """
     if target.artifact is None:
         raise InputError(f"{target.name} is a kick target itself: nothing is deployed for it")
@@ -134,7 +135,7 @@ def role_change(target: KickTarget, adapter: Address, given: Mapping[str, str]) 
     """Return the call that makes the adapter the holder of the network's role.
 
     Raises:
-        InputError: the contract that gives the role is not among those given.
+        InputError: the address of the contract that grants the role is missing.
     """
     if target.grantor not in given:
         raise InputError(f"{target.name}: the address of {target.grantor or 'nothing'} is missing")
@@ -144,6 +145,6 @@ def role_change(target: KickTarget, adapter: Address, given: Mapping[str, str]) 
 
 
 def plain_call(signature: str, *addresses: str) -> str:
-    """Return the `0x` input of a function that takes addresses, of a contract that is not ours."""
+    """Return the `0x` calldata of a function with address arguments, for any contract."""
     words = "".join(address.lower().removeprefix("0x").rjust(64, "0") for address in addresses)
     return "0x" + keccak(text=signature)[:4].hex() + words

@@ -1,4 +1,4 @@
-"""How many kickouts the contract lets through now (QoSOracle's bucket)."""
+"""Views of QoSOracle: its kick bucket, which limits kickouts, and its signers."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ from oracle.rpc.fanout import EndpointCaller, PoolView, understood
 
 @dataclass(frozen=True, slots=True)
 class KickBucket:
-    """The bucket as it stands: `left` of `most`; `per_frame` flow in each `frame` seconds.
+    """The kick bucket: `left` of `most` kickouts; `per_frame` are added every `frame` seconds.
 
-    `since`: when the frame began, unix seconds.
+    `since`: the start of the current frame, unix seconds.
     """
 
     most: int
@@ -24,10 +24,10 @@ class KickBucket:
 
 
 def bucket_of(lines: PoolView, contract: Address, block: BlockRef) -> KickBucket:
-    """Ask for the bucket at a block.
+    """Return the kick bucket at a block.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint responds.
     """
     asked = [
         ("eth_call", ({"to": contract, "data": call_input(CONTRACT, name)}, hex(block.number)))
@@ -44,13 +44,13 @@ def signers_of(lines: PoolView, contract: Address, block: BlockRef) -> tuple[Add
     """Return the signers at the end of a block, in the contract's order.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint responds.
     """
     call = {"to": contract, "data": call_input(CONTRACT, "signers")}
 
     def read(line: EndpointCaller) -> tuple[Address, ...]:
         with understood("the signers of the contract"):
-            # An endpoint that does not have the block may answer nothing.
+            # An endpoint that lacks the block may return an empty result.
             answer = line.ask("eth_call", call, hex(block.number))
             (signers,) = call_output(CONTRACT, "signers", answer)
             return tuple(Address(signer.lower()) for signer in signers)

@@ -1,7 +1,7 @@
-"""Who could do harm with this contract, and how soon: what `contract check` does not let pass.
+"""Finds accounts that could do harm with a contract, and how soon, for `contract check`.
 
-A daemon publishes to such a contract all the same; who runs one for others should not have it
-(docs/explanation/kickouts.md#power).
+The daemon publishes to such a contract all the same, but an operator who serves others should not
+run one (docs/explanation/kickouts.md#power).
 """
 
 from collections.abc import Collection, Iterator
@@ -21,20 +21,20 @@ from oracle.bindings.timelock_roles import ADMIN, CANCELS, EXECUTOR, PROPOSER, T
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.fanout import PoolView
 
-# The limits that a stolen quorum is held by; the tight side of each.
+# Limits that bound a stolen quorum, by the tight side of each.
 _AT_LEAST = ("veto_delay", "kick_rounds")
 _AT_MOST = ("fall_share", "kick_below", "max_kicks_per_round")
 # KickLimits have no floors in the contract, so their bounds are here: four times the defaults of
-# `contract deploy`. A stolen quorum ends so many memberships at once, and so many each day.
+# `contract deploy`. A stolen quorum can kick that many nodes at once, and that many each day.
 MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
 _DAY = 86_400
 
 
 def weaknesses(lines: PoolView, found: ContractConfiguration) -> list[ContractMismatch]:
-    """Return what one key, or one impatient person, could do at once.
+    """Return what a single key or person could do at once.
 
     Raises:
-        TransientError: no endpoint tells.
+        TransientError: no endpoint responds.
     """
     return [*_of_admin(lines, found), *_of_roles(found), *_of_limits(found)]
 
@@ -42,14 +42,14 @@ def weaknesses(lines: PoolView, found: ContractConfiguration) -> list[ContractMi
 def timelock_weaknesses(
     roles: TimelockRoles, vetoer: Address, named: Collection[Address]
 ) -> list[ContractMismatch]:
-    """Return who has a role of the timelock and should not.
+    """Return the accounts that have a role of the timelock but should not.
 
-    `named`: who is to propose; where nobody is named, whoever does, if it is one alone.
+    `named_proposers`: the expected proposers; without any, a single proposer is accepted.
     """
     proposers = named or roles.of(PROPOSER)
     wanted = {
         PROPOSER: (proposers, "named by --proposers"),
-        # Anybody may carry out what has waited long enough.
+        # Anybody may execute what has waited for the delay.
         EXECUTOR: ([*proposers, ZERO_ADDRESS], "anyone"),
         CANCELS: ([*proposers, vetoer], "a proposer or the vetoer"),
         ADMIN: ([roles.timelock], "itself alone"),
@@ -81,7 +81,7 @@ def _of_admin(lines: PoolView, found: ContractConfiguration) -> Iterator[Contrac
     if delay is None:
         yield ContractMismatch("admin", wanted, f"{found.admin}, a contract that tells no delay")
     elif code != shipped_timelock_code():
-        # Only code that is known makes a call wait for the delay that it returns.
+        # Only the shipped code is known to enforce the delay that it returns.
         shipped = "the shipped TimelockController's"
         yield ContractMismatch("code of the timelock", shipped, f"other code at {found.admin}")
     elif not LEAST_DELAY <= delay < MOST_DELAY:

@@ -1,4 +1,4 @@
-"""Calls about system tasks: the network contract's `probe`, and the ends that their creator gives.
+"""Calldata for system tasks: TaskNetwork's `probe`, and the calls by which their creator ends them.
 
 See docs/explanation/dispatch.md#how-system-tasks-are-sent.
 """
@@ -21,7 +21,7 @@ _KINDS = tuple(TaskKind)
 
 @dataclass(frozen=True, slots=True)
 class ProbeOrder:
-    """What a system task asks for: `size` in units of work, `timeout` in seconds, `fee` in wei."""
+    """Parameters of a system task: `size` in units of work, `timeout` in seconds, `fee` in wei."""
 
     kind: TaskKind
     models: tuple[str, ...]
@@ -33,10 +33,10 @@ class ProbeOrder:
 def probe_call(order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version) -> str:
     """Return the calldata that creates a window's system task and starts it on these nodes.
 
-    The id follows from window and first node: the contract refuses a second one.
+    The id follows from the window and the first node, so that the contract rejects a duplicate.
     """
     name = f"probe {window} {nodes[0]}".encode()
-    # The last byte counts the tasks of the group.
+    # The last byte is the index of a task in its group.
     task_id = sha256(name).digest()[:-1] + b"\0"
     is_group = len(nodes) > 1
     told = (
@@ -54,10 +54,10 @@ def probe_call(order: ProbeOrder, window: int, nodes: Sequence[Address], version
 
 
 def second_group_call(task: Task, fee: int, nodes: Sequence[Address], contested: GroupKey) -> str:
-    """Return the calldata that has these nodes do the work of a contested group over again.
+    """Return the calldata that makes these nodes repeat the work of a contested group.
 
-    `task`: one of the contested group's. The ids follow from that group: the contract refuses a
-    second group of ours for it.
+    `task` is one of the contested group's tasks. The ids follow from that group, so that the
+    contract rejects a second group of the same creator.
     """
     task_id = sha256(f"second group {contested}".encode()).digest()[:-1] + b"\0"
     order = (
@@ -75,19 +75,19 @@ def second_group_call(task: Task, fee: int, nodes: Sequence[Address], contested:
 
 
 def probe_nodes(calldata: str) -> tuple[Address, ...]:
-    """Return for whom a system task is, the first one first."""
+    """Return the nodes of a system task in the order of its tasks."""
     nodes = call_arguments(CONTRACT, "probe", calldata)["nodes"]
     return tuple(Address(str(node).lower()) for node in nodes)
 
 
 def probe_fees(calldata: str) -> int:
-    """Return what a system task locks up in the contract, wei."""
+    """Return the fees that a system task locks in the contract, in wei."""
     given = call_arguments(CONTRACT, "probe", calldata)
     return int(given["fee"]) * len(given["nodes"])
 
 
 def probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the names of its tasks in the events, in the order of its nodes."""
+    """Return the task keys of a system task, as in events, in the order of its nodes."""
     given = call_arguments(CONTRACT, "probe", calldata)
     first = int.from_bytes(given["order"][0])
     owner = bytes.fromhex(creator[2:].rjust(2 * _WORD, "0"))
@@ -96,22 +96,22 @@ def probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
 
 
 def validate_probe_call(key: TaskKey) -> str:
-    """Return the calldata that accepts the result of a task in no group."""
+    """Return the calldata that accepts the result of a task without a group."""
     return call_input(CONTRACT, "validateTask", bytes.fromhex(key[2:]))
 
 
 def accept_error_call(key: TaskKey) -> str:
-    """Return the calldata that accepts that a task in no group cannot be run."""
+    """Return the calldata that accepts that a task without a group cannot be run."""
     return call_input(CONTRACT, "acceptError", bytes.fromhex(key[2:]))
 
 
 def time_out_call(key: TaskKey) -> str:
-    """Return the calldata that ends a task whose node did not answer, or did not reveal."""
+    """Return the calldata that ends a task whose node did not answer or reveal."""
     return call_input(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
 
 
 def compare_probe_call(calldata: str, creator: Address) -> str:
-    """Return the calldata that has the answers compared that a system task was given."""
+    """Return the calldata that compares the answers of a system task."""
     keys = [bytes.fromhex(key[2:]) for key in probe_keys(calldata, creator)]
     group = call_arguments(CONTRACT, "probe", calldata)["order"][1]
     return call_input(CONTRACT, "validateGroup", group, keys)

@@ -1,4 +1,4 @@
-"""The oracle contract as the publisher sees it: how it stands, and the calls we make of it."""
+"""The oracle contract from the publisher's side: its state, and the calls that it gets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.txmgr.client.receipts import newest_block
 
-# What registering a node costs the transmitter in a push, in gas, within a few percent: its slot
-# and 20 bytes of calldata; a node that takes a used index the same.
+# Gas that registering a node adds to a push, within a few percent: its slot and 20 bytes of
+# calldata; the same for a node that takes a used index.
 REGISTRATION_GAS = 26_000
 
-# Digits of calldata: `0x` and the selector, then words.
+# Hex digits of `0x` with the selector, of a word, and of an address.
 _SELECTOR, _WORD, _ADDRESS = 10, 64, 40
 
 
@@ -42,7 +42,7 @@ class ContractHead:
 class ContractLimits:
     """QoSOracle's Limits, field by field; times in seconds, the window in blocks.
 
-    Shares in 1/10,000, QoS in steps of 0.0001.
+    Shares are in 1/10,000, QoS is in steps of 0.0001.
     """
 
     max_words: int
@@ -62,7 +62,7 @@ class ContractLimits:
 
 @dataclass(frozen=True, slots=True)
 class ContractKickLimits:
-    """QoSOracle's KickLimits, field by field; an expulsion of `FOR_EVER` seconds has no end."""
+    """QoSOracle's KickLimits, field by field; `FOR_EVER` seconds means no end."""
 
     kick_gas: int
     kick_cooldown: int
@@ -76,9 +76,9 @@ FOR_EVER = 2**40 - 1
 
 @dataclass(frozen=True, slots=True)
 class ContractStatus:
-    """The contract at one block, the newest that the endpoint has.
+    """The contract's state at the newest block of an endpoint.
 
-    `config`: digest of chain, contract, signers, quorum and rules, which `head` counts.
+    `config`: digest of chain, contract, signers, quorum and rules, whose versions `head` counts.
     """
 
     block: BlockRef
@@ -90,16 +90,17 @@ class ContractStatus:
 
     @property
     def is_open(self) -> bool:
-        """Whether it would listen to a round now: no pause, and the interval is over."""
+        """Whether a round would be accepted now: no pause, and the interval is over."""
         head, now = self.head, self.block.time
         return now >= head.paused_until and now >= head.pushed_at + self.limits.min_interval
 
 
 @dataclass(frozen=True, slots=True)
 class ContractConfiguration:
-    """What `contract check` compares with the configuration; `target` zero: nobody is told.
+    """The part of the contract that `contract check` compares with the configuration.
 
-    `pending_admin` becomes the admin as soon as it accepts; zero: nobody does.
+    A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin as soon
+    as it accepts; zero: there is none.
     """
 
     code: str
@@ -123,11 +124,11 @@ class OracleContract:
         self.address = address
 
     def contract_status(self) -> ContractStatus:
-        """Return how the contract stands at the newest block.
+        """Return the contract's state at the newest block.
 
         Raises:
-            TransientError: no endpoint answers as one that has it; whether its address is right is
-                asked at every start, and what was seen there is not gone for good.
+            TransientError: no endpoint shows the contract. The address is checked at every start,
+                so the contract that was there then is not gone for good.
         """
         block = newest_block(self._lines)
         names = ("head", "limits", "lastReport", "rulesHash", "configDigest")
@@ -142,19 +143,19 @@ class OracleContract:
         )
 
     def kick_tokens(self) -> int:
-        """Return how many kickouts the bucket still allows at the newest block.
+        """Return how many kickouts the bucket allows at the newest block.
 
         Raises:
-            TransientError: see `contract_status`.
+            TransientError: see `get_status`.
         """
         (bucket,) = self._read(newest_block(self._lines), "bucket")
         return int(bucket[0])
 
     def words(self, indexes: Sequence[int], block: BlockRef) -> dict[int, int]:
-        """Return the words of lanes that the contract holds at a block, by their index.
+        """Return the words of lanes that the contract has at a block, by index.
 
         Raises:
-            TransientError: no endpoint answers.
+            TransientError: no endpoint responds.
         """
         asked = [
             (
@@ -174,7 +175,7 @@ class OracleContract:
             }
 
     def constitution(self) -> ContractConfiguration:
-        """Return who may do what, and under which code. As `contract_status` raises."""
+        """Return the contract's accounts, limits and code; raises as `get_status`."""
         contract_status = self.contract_status()
         roles = ("admin", "pendingAdmin", "pauser", "vetoer", "target")
         rest = ("signers", "floors", "kickLimits")
@@ -223,7 +224,8 @@ class OracleContract:
                     for name, answer in zip(functions, answers, strict=True)
                 ]
 
-        # Null, or no code: it has lost the chain, or is not there yet; another one may tell.
+        # A null or empty result: the endpoint has lost the chain or lags behind; another may have
+        # it.
         return self._lines.first_that(told)
 
     @property
@@ -261,7 +263,7 @@ def propose_call(statement: KickStatement, signatures: bytes) -> str:
 
 
 def proposal_in(calldata: str, config: Hash) -> KickStatement:
-    """Return the kickout that a call of `propose_call` proposes, under this configuration."""
+    """Return the kickout in calldata of `encode_propose_kick`, under this configuration."""
     around, report, node, evidence, deadline = (
         calldata[_SELECTOR + _WORD * place : _SELECTOR + _WORD * (place + 1)] for place in range(5)
     )
@@ -281,12 +283,12 @@ def execute_call(node: Address) -> str:
 
 
 def retry_call(node: Address) -> str:
-    """Return the calldata that asks the network once more to end the membership of a node."""
+    """Return the calldata that retries, at the network, to end the membership of a node."""
     return call_input(CONTRACT, "retryKick", node)
 
 
 def cancel_call(node: Address, why: str) -> str:
-    """Return the calldata that cancels a kickout; `why` has at most 31 letters."""
+    """Return the calldata that cancels a kickout; `reason` has at most 31 characters."""
     return call_input(CONTRACT, "cancelKick", node, why.encode().ljust(32, b"\0"))
 
 

@@ -1,4 +1,4 @@
-"""The network contract as the dispatcher sees it: whose word it takes, and the calls we make."""
+"""The network contract from the dispatcher's side: its dispatcher, and the calls that it gets."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,10 +12,10 @@ from oracle.rpc.rpc_errors import RevertError
 
 CONTRACT = "TaskNetwork"
 
-# What a start costs in gas, within a few percent: `startTaskAsOf` of a task of a group on the
-# reference network, which asks its oracle.
+# Gas of a start, within a few percent: `startTaskAsOf` of a task of a group on the reference
+# network, which reads its oracle.
 START_GAS = 145_000
-# The same of `startGroup` of three.
+# The same for `startGroup` of three tasks.
 START_GROUP_GAS = 375_000
 
 # Hex digits of a selector with its 0x, and of a word.
@@ -26,7 +26,7 @@ _FEE_TOO_LOW = 4
 
 
 def start_as_of_call(task: TaskKey, node: Address, number: int, block_hash: Hash) -> str:
-    """Return the calldata that starts a task on a chain that has this block, and on no other."""
+    """Return the calldata that starts a task only on a chain that has this block."""
     return call_input(CONTRACT, "startTaskAsOf", _raw(task), node, number, _raw(block_hash))
 
 
@@ -36,22 +36,22 @@ def start_group_call(
     number: int = 0,
     block_hash: Hash = ZERO_HASH,
 ) -> str:
-    """Return the calldata that starts a whole group on a chain that has this block, or none.
+    """Return the calldata that starts a group on a chain that has this block.
 
-    Block 0 stands for no block: it starts on whatever chain it lands on.
+    Block 0 means no block: the call then works on any chain.
     """
     names = [_raw(task) for task in tasks]
     return call_input(CONTRACT, "startGroup", names, nodes, number, _raw(block_hash))
 
 
 def without_as_of(calldata: str) -> str:
-    """Return the plain start that a start as of a block is, but for the check of that block.
+    """Return the start call without its check of a block.
 
-    A call that is tried on the newest block runs in that block, which cannot see its own hash.
+    A call that is simulated on the newest block runs in that block, which cannot see its own hash.
     """
     selector, arguments = calldata[:_SELECTOR], calldata[_SELECTOR:]
     if selector == _selector("startGroup"):
-        # Behind the places of both lists stand the block and its hash.
+        # After the offsets of both lists come the block number and its hash.
         return selector + arguments[: 2 * _WORD] + 2 * _WORD * "0" + arguments[4 * _WORD :]
     if selector != _selector("startTaskAsOf"):
         return calldata
@@ -59,36 +59,36 @@ def without_as_of(calldata: str) -> str:
 
 
 def start_call(task: TaskKey, node: Address) -> str:
-    """Return the calldata that starts a task on whatever chain it lands on."""
+    """Return the calldata that starts a task on any chain."""
     return call_input(CONTRACT, "startTask", _raw(task), node)
 
 
 def queue_call(task: TaskKey) -> str:
-    """Return the calldata that says that no node is free for a task."""
+    """Return the calldata that queues a task because no node is free."""
     return call_input(CONTRACT, "queueTask", _raw(task))
 
 
 def drop_call(task: TaskKey) -> str:
-    """Return the calldata that takes a task out of the queue because it pays too little."""
+    """Return the calldata that removes a task from the queue because its fee is too low."""
     return call_input(CONTRACT, "dropTask", _raw(task), _FEE_TOO_LOW)
 
 
 def drop_group_call(tasks: Sequence[TaskKey]) -> str:
-    """Return the calldata that takes all tasks of a group that no node has out of the queue."""
+    """Return the calldata that removes all tasks of a group without nodes from the queue."""
     return call_input(CONTRACT, "dropGroup", [_raw(task) for task in tasks], _FEE_TOO_LOW)
 
 
 def request_download_call(node: Address, model: str) -> str:
-    """Return the calldata that asks a node to download a model."""
+    """Return the calldata that requests a node to download a model."""
     return call_input(CONTRACT, "requestDownload", node, model)
 
 
 def check_dispatcher(lines: PoolView, network: Address, dispatcher: Address) -> None:
-    """Make sure that the network takes starts from our key.
+    """Check that the network accepts starts from the configured dispatcher key.
 
     Raises:
-        InputError: all endpoints say that another account is its dispatcher.
-        TransientError: none says that ours is, and one does not tell.
+        InputError: at all endpoints another account is the dispatcher.
+        TransientError: no endpoint confirms the key, and at least one does not respond.
     """
     others: list[str] = []
     silences: list[TransientError] = []

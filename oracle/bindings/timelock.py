@@ -1,6 +1,6 @@
-"""OpenZeppelin's TimelockController, which is the admin of an oracle: what it is, and its calls.
+"""OpenZeppelin's TimelockController as the admin of an oracle: its state and its calls.
 
-What the admin may do waits in it, so that whoever is harmed sees it come
+Admin calls are delayed in it, so that anyone they would harm can react in advance
 (docs/explanation/kickouts.md#power).
 """
 
@@ -15,7 +15,7 @@ from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import RevertError
 
 TIMELOCK = "TimelockController"
-# Seconds. Below the longest pause (7 days), else a rotation of signers cannot end inside one.
+# Seconds. Below the longest pause (7 days), so that a rotation of signers can end within one.
 DEFAULT_DELAY, LEAST_DELAY, MOST_DELAY = 2 * 86_400, 86_400, 7 * 86_400
 CANCELLER = keccak(text="CANCELLER_ROLE")
 
@@ -23,28 +23,28 @@ _NO_PREDECESSOR = bytes(32)
 
 
 def timelock_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
-    """Return the creation code of a timelock, constructor arguments included.
+    """Return the creation code of a timelock, including the constructor arguments.
 
-    `owner` (a multisig) proposes and cancels; anyone may execute after `delay` seconds. It has no
-    admin of its own: whatever changes it goes through it.
+    `owner` (a multisig) proposes and cancels; anyone may execute after `delay` seconds. The
+    timelock has no other admin: any change to it goes through itself.
     """
     return creation_code(TIMELOCK, delay, [owner], [ZERO_ADDRESS], ZERO_ADDRESS)
 
 
 @dataclass(frozen=True, slots=True)
 class TimelockedCall:
-    """A call that the timelock makes; `salt` tells two equal ones apart."""
+    """A call that the timelock makes; `salt` distinguishes equal calls."""
 
     to: Address
     calldata: str
     salt: int = 0
 
     def schedule(self, delay: int) -> str:
-        """Return the calldata by which a proposer schedules it."""
+        """Return the calldata by which a proposer schedules the call."""
         return call_input(TIMELOCK, "schedule", *self._operation, delay)
 
     def execute(self) -> str:
-        """Return the calldata by which anyone executes it, once its delay is over."""
+        """Return the calldata by which anyone executes the call after its delay."""
         return call_input(TIMELOCK, "execute", *self._operation)
 
     @property
@@ -54,10 +54,10 @@ class TimelockedCall:
 
 
 def delay_of(lines: PoolView, admin: Address) -> int | None:
-    """Return the delay of a timelock in seconds; None: what is there is none.
+    """Return the delay of a timelock in seconds, or None if `admin` is not a timelock.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint responds.
     """
     asked = {"to": admin, "data": call_input(TIMELOCK, "getMinDelay")}
     try:
@@ -69,10 +69,10 @@ def delay_of(lines: PoolView, admin: Address) -> int | None:
 
 
 def code_at(lines: PoolView, address: Address) -> str:
-    """Return the code of a contract in hex; "0x": an account of one key.
+    """Return the code of a contract in hex; "0x" for an account without code.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint responds.
     """
     code = lines.ask("eth_getCode", address, "latest")
     if not isinstance(code, str):
@@ -81,10 +81,10 @@ def code_at(lines: PoolView, address: Address) -> str:
 
 
 def shipped_timelock_code() -> str:
-    """Return the code of the timelock that `contract deploy` makes; it has no immutables."""
+    """Return the deployed code of the shipped timelock, which has no immutables."""
     return str(contract_artifact(TIMELOCK)["deployedBytecode"]).lower()
 
 
 def granting_canceller(timelock: Address, who: Address) -> TimelockedCall:
-    """Return the call that lets the vetoer cancel what is scheduled; the timelock makes it."""
+    """Return the timelock's own call that grants the vetoer the right to cancel."""
     return TimelockedCall(timelock, call_input(TIMELOCK, "grantRole", CANCELLER, who))

@@ -1,7 +1,8 @@
-"""Who may propose, execute and cancel at a timelock, and who gives these roles out.
+"""Accounts that may propose, execute and cancel at a timelock, and that grant these roles.
 
-It lists nobody. Whoever its RoleGranted logs name is asked after by `hasRole`: that is how it
-stands now, whatever was revoked or renounced since (docs/explanation/kickouts.md#power).
+The contract has no list of holders. Every account in its RoleGranted logs is checked by `hasRole`,
+which shows the current state after any revocation or renunciation
+(docs/explanation/kickouts.md#power).
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,12 +26,12 @@ ROLES: Mapping[str, bytes] = {
     ADMIN: bytes(32),
 }
 _GRANTED = "0x" + keccak(text="RoleGranted(bytes32,address,address)").hex()
-# Blocks of one request; halved where an endpoint refuses so many.
+# Blocks per request; halved if an endpoint refuses so many.
 _MOST_BLOCKS = 100_000
 
 
 class RoleHolder(NamedTuple):
-    """`role`: one of ROLES. Zero as `account`: anybody."""
+    """An account with a role, one of ROLE_ID_BY_NAME; the zero account means anybody."""
 
     role: str
     account: Address
@@ -38,9 +39,9 @@ class RoleHolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelockRoles:
-    """Who holds which role of a timelock, as far as its logs from block `since` on tell.
+    """Holders of a timelock's roles, according to its logs from block `start_block` on.
 
-    `is_whole`: they begin with its constructor's, so that nobody is missing.
+    `is_complete`: the logs begin with those of the constructor, so no holder is missing.
     """
 
     timelock: Address
@@ -49,11 +50,11 @@ class TimelockRoles:
     is_whole: bool
 
     def of(self, role: str) -> list[Address]:
-        """Return who holds a role."""
+        """Return the accounts that have a role."""
         return sorted(one.account for one in self.held if one.role == role)
 
     def line(self) -> str:
-        """Say it in one line."""
+        """Return the roles and their holders in one line."""
         names = {ZERO_ADDRESS: "anyone", self.timelock: "itself"}
         told = (
             f"{role} {', '.join(names.get(who, who) for who in self.of(role)) or 'nobody'}"
@@ -63,24 +64,24 @@ class TimelockRoles:
 
 
 def timelock_roles(lines: PoolView, timelock: Address, since: int) -> TimelockRoles:
-    """Return who holds a role of the timelock by the word of any endpoint.
+    """Return the holders of the timelock's roles, as reported by any endpoint.
 
-    What one leaves out another one may tell. Who stands still names whom the others know to be
-    revoked: that is over when it has come on.
+    Logs that one endpoint lacks another may return. An endpoint that lags behind may still report a
+    revoked role, until it has caught up.
 
     Raises:
-        TransientError: no endpoint tells.
+        TransientError: no endpoint responds.
     """
     told = lines.each(lambda line: _granted(line, timelock, since))
     granted = frozenset(one for _, each in told for one in each)
     said = lines.each(lambda line: _held(line, timelock, granted))
     held = frozenset(one for _, each in said for one in each)
-    # The constructor makes it its own admin, once.
+    # The constructor makes the timelock its own admin, exactly once.
     return TimelockRoles(timelock, since, held, RoleHolder(ADMIN, timelock) in granted)
 
 
 def _granted(line: EndpointCaller, timelock: Address, since: int) -> set[RoleHolder]:
-    """Return who was ever given a role, from a block on."""
+    """Return every role that was ever granted, from a block on."""
     with understood("the number of its newest block"):
         head = number_of(line.ask("eth_blockNumber"))
     found: set[RoleHolder] = set()
@@ -102,7 +103,7 @@ def _granted(line: EndpointCaller, timelock: Address, since: int) -> set[RoleHol
 
 
 def _holder_in(log: Json) -> RoleHolder | None:
-    """Return who got which role; None: it is a role of which the timelock knows nothing."""
+    """Return the account and role of a log, or None if the role is not a timelock's."""
     _, role, account, _ = log["topics"]
     name = next((name for name, raw in ROLES.items() if raw.hex() == role[2:].lower()), None)
     return None if name is None else RoleHolder(name, Address("0x" + account[-40:].lower()))
@@ -111,7 +112,7 @@ def _holder_in(log: Json) -> RoleHolder | None:
 def _held(
     line: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
 ) -> list[RoleHolder]:
-    """Return who of them has his role still."""
+    """Return the holders that still have their role."""
     return [one for one in granted if _has(line, timelock, one)]
 
 

@@ -1,1 +1,1 @@
-"""Blocks in: one window, one transaction; reorgs, rebuild, backfill."""
+"""The indexer: ingests blocks window by window; reorgs, rebuild, backfill."""

@@ -1,6 +1,6 @@
-"""Fetches blocks again and puts in the raw rows that are missing; then everything is folded anew.
+"""Fetches indexed blocks again, inserts raw rows that are missing, and refolds everything.
 
-An endpoint that left a log out once is found by asking again, best another one.
+A log that an endpoint left out is found by a second request, best from another endpoint.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,12 @@ from oracle.store.state.cursor_repository import Cursor
 
 @dataclass(slots=True)
 class BackfillResult:
-    """What the chain says about blocks that we had, and we did not.
+    """Differences between the chain and the stored rows of some blocks.
 
-    `missing_*` were put in. `unserved` counts rows that we have and the chain did not give now;
-    they stay: an endpoint that prunes forgets logs. `differing` counts those that it gave in other
-    words, which stay too: who is right, a proof must say. `rebuilt` None: nothing was missing.
+    `missing_*` were inserted. `unserved_count` counts stored rows that the chain did not return
+    now; they are kept, because endpoints prune logs. `differing_count` counts rows with other
+    contents, which are kept as well: only a proof shows which side is right. `rebuilt` is None if
+    nothing was missing.
     """
 
     blocks: BlockRange
@@ -42,12 +43,12 @@ class BackfillResult:
 def backfill(
     chain: ChainReader, store: Store, folder: Folder, blocks: BlockRange, manner: RebuildOptions
 ) -> BackfillResult:
-    """Fetch `blocks` again, put in what is missing, and fold anew if anything was.
+    """Fetch `blocks` again, insert missing rows, and refold if there were any.
 
     Raises:
-        InputError: the range leaves what is indexed.
-        TransientError: the chain is just changing, or does not answer.
-        FatalError: a final block is another one on the chain than here.
+        InputError: the range exceeds the indexed blocks.
+        TransientError: the chain is reorganising, or does not respond.
+        FatalError: a final block differs between the chain and the database.
     """
     with store.reading() as uow:
         cursor = require_indexed("backfill", uow, blocks)
@@ -76,7 +77,7 @@ def _windows(chain: ChainReader, blocks: BlockRange) -> Iterator[BlockWindow]:
 
 
 def _compare(uow: UnitOfWork, cursor: Cursor, window: BlockWindow, found: BackfillResult) -> None:
-    """Note what the window has and we have not, and the other way round."""
+    """Add the differences between the window and the stored rows to the result."""
     check_same_chain(uow, cursor, window)
     difference = compare(uow, window)
     found.served += len(window.logs)

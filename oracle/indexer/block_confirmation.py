@@ -1,9 +1,9 @@
-"""Has an endpoint of another provider confirm a block before it counts as final.
+"""Confirms a block with an endpoint of another provider before it counts as final.
 
-A header chain of a liar's own fits itself: its roots, its blooms and its hashes. It is found out
-by an endpoint of another provider that shows another block. The parent links prove all blocks
-below the one that was confirmed, so that one header is asked for at a time.
-See docs/explanation/reorgs.md#confirmed-by-a-second-provider.
+A forged header chain is consistent in itself: its roots, blooms and hashes match. An endpoint of
+another provider that shows another block exposes it. The parent links prove all blocks below the
+confirmed one, so that one header is requested at a time. See
+docs/explanation/reorgs.md#confirmed-by-a-second-provider.
 """
 
 from collections import defaultdict
@@ -19,16 +19,17 @@ from oracle.indexer.reorgs.fork_detection import ENOUGH, ForkContext, OutvotedEr
 from oracle.store.database import UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
-# What one endpoint's headers prove against it, whatever the others say.
+# Faults that an endpoint's own headers prove, regardless of the others.
 _UNFIT = "its own headers do not link, or have other hashes"
-# Of the chain, and not of an endpoint: why no further block counts as final.
+# A fact of the chain, not of an endpoint: the reason why no further block counts as final.
 _CHAIN, _UNCONFIRMED = "", "unconfirmed"
 
 
 class Confirmation(Enum):
-    """AGREED: another provider shows the block; ALONE: there is none; UNANSWERED: none answers.
+    """Result of confirming a block with a second provider.
 
-    A block that no other provider confirms is not final, whatever its endpoint calls it.
+    AGREED: another provider shows the block. ALONE: there is no other provider. UNANSWERED: none
+    responds. A block that no other provider confirms is not final, whatever its endpoint reports.
     """
 
     AGREED = auto()
@@ -39,16 +40,16 @@ class Confirmation(Enum):
 def confirm_block(
     fork_context: ForkContext, block: BlockRef, giver: str, blocks: BlockRange
 ) -> Confirmation:
-    """Ask an endpoint of another provider than that of `giver` for a block that is to be final.
+    """Confirm a future final block with an endpoint of another provider.
 
-    `blocks` end at the block, and are those that are taken in with it. Of two blocks the one that
-    two providers show is believed; else the endpoint whose own headers do not link, or do not
-    hash to what they say, is wrong.
+    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. If two blocks
+    differ, the one that two providers show is accepted. Otherwise the endpoint is wrong whose
+    headers do not link or do not hash to their block hashes.
 
     Raises:
-        OutvotedError: `giver` was found wrong, and put aside.
-        TransientError: both sides fit themselves: neither is believed (RefusalError), or one of
-            them does not answer while that is looked for.
+        OutvotedError: `source_endpoint` was found wrong, and deprioritised or quarantined.
+        TransientError: both sides are consistent, so neither is accepted (RefusalError), or one of
+            them does not respond during the check.
     """
     is_alone = len(set(fork_context.chain.providers().values())) < ENOUGH
     if not is_alone:
@@ -67,14 +68,14 @@ def confirm_block(
 
 
 def unconfirmed_reason(uow: UnitOfWork) -> str | None:
-    """Return why no further block counts as final: no second provider answers; None: one does."""
+    """Return why no further block counts as final, or None if blocks are confirmed."""
     return uow.facts.get(_CHAIN, _UNCONFIRMED, 0)
 
 
 def note_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
-    """Store whether blocks wait for a second provider; a block that was confirmed ends a dispute.
+    """Store whether blocks wait for a second provider; a confirmed block ends a dispute.
 
-    Written when that changes, not with every block.
+    Written only if the result changes, not for every block.
     """
     is_waiting = result is Confirmation.UNANSWERED
     with fork_context.store.reading() as uow:
@@ -101,7 +102,7 @@ def _is_dispute_up_to(known: BlockRefusal | None, number: int) -> bool:
 
 
 def _check_refused(fork_context: ForkContext, blocks: BlockRange) -> None:
-    """Let silence explain nothing: two providers must show the same, or the settings name one."""
+    """Raise the stored refusal again unless two providers now agree on the block."""
     with fork_context.store.reading() as uow:
         known = refusal_in(uow)
     if known is None or not _is_dispute_up_to(known, blocks.last):
@@ -112,7 +113,7 @@ def _check_refused(fork_context: ForkContext, blocks: BlockRange) -> None:
 
 
 def _judge(fork_context: ForkContext, block: BlockRef, giver: str, blocks: BlockRange) -> None:
-    """Find out which of two blocks is the chain's, and put aside the endpoints that are wrong."""
+    """Find out which of two blocks is the chain's; demote the endpoints that are wrong."""
     number, chain = block.number, fork_context.chain
     shown = _shown_at(fork_context, number) | {giver: block.hash}
     supporters = _supporters(fork_context, shown)
@@ -136,7 +137,7 @@ def _judge(fork_context: ForkContext, block: BlockRef, giver: str, blocks: Block
 
 
 def _supporters(fork_context: ForkContext, shown: Mapping[str, Hash]) -> dict[Hash, set[str]]:
-    """Return by hash the providers that show it."""
+    """Return the providers that show each hash."""
     provider = fork_context.chain.providers()
     found: dict[Hash, set[str]] = defaultdict(set)
     for name, block_hash in shown.items():
@@ -153,7 +154,7 @@ def _refused(
 
 
 def _shown_at(fork_context: ForkContext, number: int) -> dict[str, Hash]:
-    """Return by endpoint the hash that it shows at this height, if it has come so far."""
+    """Return the hash that each endpoint shows at this height, if its head is that high."""
     return {
         one.endpoint: one.block.hash
         for one in fork_context.chain.witness(number)

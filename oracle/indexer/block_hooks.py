@@ -1,6 +1,6 @@
-"""What else happens at a block: features hang on to the fold, which knows none of them by name.
+"""Hooks by which features act at blocks, inside the transaction that folds or rewinds them.
 
-Hooks are called in the order of registration, inside the transaction that folds or rewinds.
+Hooks are called in the order of registration; the fold does not depend on any of them.
 """
 
 from collections import defaultdict
@@ -16,27 +16,27 @@ from oracle.store.outbox.records import Stamp
 
 
 class HookNote(NamedTuple):
-    """What a hook wrote: `name` for the log, and the number that it is known by."""
+    """Record of what a hook wrote: its name in the log, and an identifying number."""
 
     name: str
     number: int
 
 
 class BlockHook:
-    """Wants nothing; a feature overrides what it wants.
+    """Base class of block hooks, which does nothing; a feature overrides the methods it needs.
 
-    `header_depth`: within so many blocks of the newest one all headers are wanted. `first_block`:
-    from there on they are wanted everywhere, None: nowhere.
+    `header_depth`: all headers are fetched within this many blocks of the head. `first_block`: all
+    headers are fetched from this block on; None: no such block.
     """
 
     header_depth: int = 0
     first_block: int | None = None
 
     def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> Sequence[BlockRef]:
-        """Return the blocks at whose end to be called.
+        """Return the blocks at whose end `on_block` is called.
 
-        `headers` follow each other: the window's, and before them the last block that was folded.
-        `newest` is the height of the newest known header.
+        `headers` are consecutive: the last folded block, then the window's. `newest` is the height
+        of the newest known header.
         """
         del headers, newest
         return ()
@@ -44,71 +44,74 @@ class BlockHook:
     def passed_over(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        """Be told of a window up to `last` before it is folded; history comes without headers."""
+        """Handle a window up to `last` before it is folded; history has no headers."""
 
     def folded(self, changes: Changes) -> None:
-        """Be told what was folded and written; the rows in it are the fold's own, and go on."""
+        """Handle folded and stored changes; their rows belong to the fold and change later."""
 
     def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
-        """Act where `uow` and `rounds` stand exactly as of `block`."""
+        """Act at `block`; the data of `uow` and `rounds` are exactly as of this block."""
         del uow, rounds, block
         return None
 
     def kept_stops(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
-        """Return the blocks of this range at which a rebuild must give what is kept."""
+        """Return the blocks of this range whose stored results a rebuild must reproduce."""
         del uow, blocks
         return ()
 
     def differing_at(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
-        """Compare what is kept of `block` with the state anew, changing neither; None: equal."""
+        """Compare the stored result of `block` with the new state; return None if equal.
+
+        The method changes nothing.
+        """
         del uow, rounds, block
         return None
 
     def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Take back what was written above block `ancestor`."""
+        """Undo what was written above block `ancestor_number`."""
 
     def rebuilding(self) -> None:
-        """Know that all stored rows are folded anew: they may be others than before."""
+        """Handle the start of a full refold, whose raw rows may differ from before."""
 
     def reset(self) -> None:
-        """Remember nothing: memory may not be what the database says."""
+        """Discard all data in memory, which may differ from the database."""
 
 
 @dataclass(slots=True)
 class HookStops:
-    """Who is called at which block."""
+    """The hooks to call at each block."""
 
     _blocks: dict[int, BlockRef] = field(default_factory=dict)
     _hooks: defaultdict[int, list[BlockHook]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, hook: BlockHook, blocks: Iterable[BlockRef]) -> None:
-        """Call `hook` at the end of these blocks, after those that were added before."""
+        """Call `hook` at the end of these blocks, after the hooks that were added before."""
         for block in blocks:
             self._blocks[block.number] = block
             self._hooks[block.number].append(hook)
 
     @property
     def blocks(self) -> list[BlockRef]:
-        """Every block to stop at, ascending."""
+        """All blocks to stop at, ascending."""
         return [self._blocks[number] for number in sorted(self._blocks)]
 
     def at(self, block: BlockRef) -> Sequence[BlockHook]:
-        """Return who is to be called at this block, in order."""
+        """Return the hooks to call at this block, in order."""
         return self._hooks[block.number]
 
 
 def header_depth(hooks: Iterable[BlockHook]) -> int:
-    """Return how many blocks under the newest one somebody wants headers of."""
+    """Return how many blocks below the head some hook needs headers of."""
     return max((hook.header_depth for hook in hooks), default=0)
 
 
 def first_block(hooks: Iterable[BlockHook]) -> int | None:
-    """Return the block from which on somebody wants every header."""
+    """Return the block from which on some hook needs every header, or None."""
     return min((h.first_block for h in hooks if h.first_block is not None), default=None)
 
 
 def numbers_by_name(notes: Iterable[HookNote]) -> Mapping[str, Sequence[int]]:
-    """Sort notes for the log."""
+    """Return the notes' numbers by the hook's name, for the log."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for note in notes:
         found[note.name].append(note.number)

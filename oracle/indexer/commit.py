@@ -1,7 +1,6 @@
-"""Writes a window down in one transaction: raw rows, state, coverage, what hooks add, cursor.
+"""Commits a window in one transaction: raw rows, state, coverage, hooks' data, cursor.
 
-Whatever goes wrong on the way, either all of it is there afterwards or nothing
-(docs/explanation/ingest.md#commit).
+After any failure either all of it is stored or nothing (docs/explanation/ingest.md#commit).
 """
 
 import re
@@ -29,11 +28,11 @@ _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class WindowCommitted:
-    """One window that was committed.
+    """One committed window.
 
-    `events` counts by type of event, as docs/reference/events-and-jsonl.md#vocabulary spells it;
-    `anomalies` are those of them that broke a rule, `notes` what hooks wrote. `newest` is the
-    chain's newest known block, `cursor` the last one folded. The seconds are those of folding,
+    `event_counts` by type of event, as in docs/reference/events-and-jsonl.md#vocabulary;
+    `anomaly_count` of them broke a rule; `notes` are those of hooks. `newest_number` is the chain's
+    newest known block, `cursor` the last folded one. The durations are those of folding, of
     committing, and, before both, of fetching and decoding.
     """
 
@@ -62,8 +61,8 @@ def commit(
     """Decode and fold a window that continues the block at `cursor`, in one transaction.
 
     Raises:
-        FatalError: the cursor is not where it was: another process writes into the database.
-        TransientError: the final block of the heads is none of ours.
+        FatalError: the cursor has moved: another process writes into the database.
+        TransientError: the final block of the heads is not on the indexed chain.
     """
     decoded = window.decoded or folder.reader.read(window.logs, window.calls)
     began = clock()
@@ -101,16 +100,16 @@ def commit(
 
 
 def newer_final(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
-    """Return a final block, if it is above the one that the cursor knows: it never goes down."""
+    """Return the final block if it is above the cursor's, else None: it never goes back."""
     known = None if cursor is None else cursor.final_number
     return final if known is None or final.number > known else None
 
 
 def final_in_window(window: BlockWindow, heads: Heads, cursor: Cursor | None) -> BlockRef | None:
-    """Return the final block to store with a window, if it is above the one that the cursor knows.
+    """Return the final block to store with a window, if it is above the cursor's.
 
-    A final block above the window is one endpoint's word about a block that was not read: then
-    the window's last block is final, and that block is ours.
+    A final block above the window is one endpoint's claim about a block that was not read: then the
+    window's last block, which was, is the final one.
     """
     is_in_window = heads.final.number <= window.last.number
     return newer_final(heads.final if is_in_window else window.last, cursor)
@@ -123,7 +122,7 @@ def final_number(heads: Heads, cursor: Cursor | None) -> int:
 
 
 def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
-    """Let no block of a fork that we do not follow become final: it could not be undone.
+    """Check that a final block is on the indexed chain; a wrong one could not be undone.
 
     Raises:
         TransientError: the heads come from an endpoint on another fork than the window.
@@ -153,7 +152,7 @@ def _store_window(uow: UnitOfWork, folder: Folder, window: BlockWindow, decoded:
 def _fold(
     uow: UnitOfWork, folder: Folder, decoded: Decoded, final: int, stops: HookStops
 ) -> tuple[tuple[HookNote, ...], int]:
-    """Fold events, and stop where hooks want it; return what hooks wrote, and the anomalies."""
+    """Fold events and run hooks at their stops; return the hooks' notes and the anomalies."""
     notes: list[HookNote] = []
 
     def at_stop(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
@@ -167,7 +166,7 @@ def _fold(
 
 
 def _stops(uow: UnitOfWork, folder: Folder, window: BlockWindow, newest: int) -> HookStops:
-    """Ask the hooks where to stop; a window without headers is history, and they are told."""
+    """Prepare the hooks for the window and return their stops; history has no headers."""
     headers, stops = window.headers, HookStops()
     before = uow.blocks.at(window.range.first - 1) if headers and folder.hooks else None
     if before is not None:
@@ -181,7 +180,7 @@ def _stops(uow: UnitOfWork, folder: Folder, window: BlockWindow, newest: int) ->
 def _move_cursor(
     uow: UnitOfWork, folder: Folder, window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> Cursor | None:
-    """Drop what nothing can ask for any more, move the cursor last, and return the new cursor."""
+    """Prune journal and headers, move the cursor last, and return the new cursor."""
     last = window.last
     journaled_above = min(final_number(heads, cursor), last.number)
     uow.undo.prune_to(journaled_above)

@@ -1,4 +1,4 @@
-"""Whether the raw rows are those that were committed: nothing is folded anew from fewer.
+"""Checks that the raw rows are those that were committed; incomplete ones are not refolded.
 
 See docs/explanation/storage.md#raw-checksums.
 """
@@ -10,22 +10,21 @@ from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
 
-# Spans that an error names.
+# Number of spans listed in an error.
 _NAMED_SPANS = 3
 _NAMES = {"log": "logs", "call": "calls", "feed": "feed rows"}
 
 
 class IncompleteLogsError(InputError):
-    """Raw rows were lost or changed outside the program: a fold of them would be wrong."""
+    """Raw rows were lost or changed outside the program, so a fold of them would be wrong."""
 
 
 def damaged_spans(
     uow: UnitOfWork, last: int, verified: BlockRange | None = None
 ) -> list[DamagedSpan]:
-    """Return the spans up to block `last` whose rows are not those that were committed.
+    """Return the spans up to `last_block` whose rows are not those that were committed.
 
-    `verified`: blocks that were just compared with the chain and are equal; what lies in them
-    is left out.
+    `verified`: blocks that were just found equal to the chain; spans inside them are left out.
     """
     identity = uow.identity.get()
     first = 0 if identity is None else min(identity.start_block, last)
@@ -34,10 +33,10 @@ def damaged_spans(
 
 
 def check_complete(uow: UnitOfWork, last: int, verified: BlockRange | None = None) -> None:
-    """Let nobody fold anew from raw rows that are known to be incomplete.
+    """Check that the raw rows are complete before they are refolded.
 
     Raises:
-        IncompleteLogsError: rows up to block `last` are missing, added or changed.
+        IncompleteLogsError: rows up to `last_block` are missing, added or changed.
     """
     spans = damaged_spans(uow, last, verified)
     if spans:
@@ -73,5 +72,5 @@ def _advice(spans: Sequence[DamagedSpan]) -> str:
 
 def _lies_in(span: DamagedSpan, verified: BlockRange) -> bool:
     is_inside = verified.first <= span.blocks.first and span.blocks.last <= verified.last
-    # No chain proves what a feed said.
+    # No chain proves the rows of a feed.
     return is_inside and span.kind != "feed"

@@ -1,4 +1,4 @@
-"""The state after any block, in memory: folded from the raw rows, from the nearest snapshot on.
+"""Computes the state after any block in memory: raw rows folded onto the nearest snapshot.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -28,23 +28,23 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.snapshot_codec import PackedState, pack, unpack
 from oracle.store.state.snapshot_repository import StateSnapshot
 
-# Snapshots that are tried before everything is folded from the start.
+# Number of snapshots tried before everything is folded from the start.
 _MAX_SNAPSHOTS = 3
 
 
 class NoNearbySnapshotError(OracleError):
-    """No snapshot lies near enough to the block: it would take too long to fold."""
+    """No snapshot is close enough to the block, so folding would take too long."""
 
 
 class _ChangedRowError(Exception):
-    """A task or group that a snapshot leaves out changed after it: its row is a later one."""
+    """A task or group that the snapshot omits changed after it; its stored row is newer."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedState:
-    """All that a report is made of, after some block, in memory.
+    """The state after some block, in memory: everything that a report is built from.
 
-    `snapshot`: the block of the snapshot that the fold went on from; None: from nothing.
+    `snapshot_block`: the block of the snapshot that the fold started from; None: from nothing.
     """
 
     fold: Fold
@@ -54,7 +54,7 @@ class FoldedState:
 
 
 def snapshot_version(reader: LogReader, rules: Rules, min_scores: int) -> bytes:
-    """Return the name of all that a snapshot depends on beside the raw rows."""
+    """Return a digest of everything that a snapshot depends on besides the raw rows."""
     parts = (str(FOLD_VERSION), reader.identity, rules.to_json(), str(min_scores))
     return sha256("\n".join(parts).encode()).digest()
 
@@ -68,12 +68,12 @@ def folded_up_to(
     *,
     max_logs: int | None = None,
 ) -> FoldedState:
-    """Return the state after block `last`, folded in memory from the stored rows alone.
+    """Return the state after `last_block`, folded in memory from the stored rows alone.
 
-    `min_scores` matters to who asks for registrations. `max_logs`: how many logs may be folded.
+    `min_scores` matters for registrations. `max_logs`: how many logs may be folded.
 
     Raises:
-        NoNearbySnapshotError: there are more of them after the nearest snapshot.
+        NoNearbySnapshotError: more than `max_logs` logs follow the nearest snapshot.
     """
     made_by = snapshot_version(reader, rules, min_scores)
     tried = 0
@@ -97,9 +97,9 @@ def folded_up_to(
 def packed_state(state: FoldedState, kept_since: int) -> bytes:
     """Return the state as the body of a snapshot.
 
-    Of the tasks it holds those that have not ended, and those that changed from block `kept_since`
-    on. The others stand in the database as they were, or a fold from the snapshot notices that
-    they do not.
+    The body has the tasks that have not ended, and those that changed from block
+    `tasks_since_block` on. The database has the others unchanged, and a fold from the snapshot
+    detects any that changed.
     """
     ledger, rounds = state.fold.ledger, state.rounds
     scored, timed_out = state.first_events.rows()
@@ -154,13 +154,13 @@ def _fold_on(uow: UnitOfWork, reader: LogReader, state: FoldedState, last: int) 
             _load_left_out(uow, state, said, state.snapshot)
         state.fold.many(said.events)
         state.rounds.block(part.last, said.contract_events, journal=False)
-        # Nothing is written down here.
+        # Nothing is stored here.
         state.first_events.note(state.fold.drain())
         state.rounds.drain()
 
 
 def _load_left_out(uow: UnitOfWork, state: FoldedState, said: Decoded, snapshot: int) -> None:
-    """Bring in the rows that events name and the snapshot left out, where they are still so.
+    """Load the rows that events name but the snapshot omits, if they are unchanged.
 
     Raises:
         _ChangedRowError: one has changed since.
@@ -173,7 +173,7 @@ def _load_left_out(uow: UnitOfWork, state: FoldedState, said: Decoded, snapshot:
     for group in uow.groups.named(groups).values():
         members = uow.tasks.named(group.tasks).values()
         if any(task.seen_at <= snapshot for task in members):
-            # Not among the open ones of the snapshot, it was closed: nothing reopens it.
+            # A group that is not among the snapshot's open ones was closed, and is never reopened.
             if not group.closed or any(task.seen_at > snapshot for task in members):
                 raise _ChangedRowError
             ledger.groups[group.group] = group

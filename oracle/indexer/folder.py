@@ -1,7 +1,7 @@
-"""Folds one stretch of blocks over the store, inside the transaction that stores it.
+"""Folds a range of blocks over the store, inside the transaction that stores the range.
 
-The rows that the events need are loaded first, all in bulk; what the fold changed is written
-last. What is still running stays in memory for the next stretch.
+The rows that the events need are loaded first, in bulk; changes of the fold are written last. Rows
+of running tasks stay in memory for the next range.
 """
 
 from bisect import bisect_right
@@ -32,43 +32,44 @@ from oracle.indexer.provenance import scope_of
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# How many rows stay in memory between two stretches; beyond that all are read anew.
+# Number of rows kept in memory between two ranges; above it all are reloaded.
 MOST_TASKS = 200_000
 MOST_NODES = 200_000
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
-# What is done at a stop: the unit and the contract's state stand exactly as of the block.
+# Callback at a stop; the unit of work and the rounds are exactly as of the block.
 AtStop = Callable[[UnitOfWork, Rounds, BlockRef], None]
 
 
 class Folder:
-    """The fold of one database, with the rows that it works on."""
+    """Folds events into one database and caches the rows that it works on."""
 
     def __init__(self, rules: Rules, reader: LogReader, hooks: Iterable[BlockHook] = ()) -> None:
-        """`hooks` are called in this order; without any, blocks are folded and nothing else."""
+        """`hooks` are called in this order; without any, blocks are only folded."""
         self.rules = rules
         self.reader = reader
         self.hooks = tuple(hooks)
         self._fold = Fold(rules)
         self._rounds: Rounds | None = None
         self._cursor: Cursor | None = None
-        # What scores name our rules by.
+        # Number of the configured rule set, by which scores refer to it.
         self._rule_set = 0
-        # Tasks that the stretch at hand changed.
+        # Tasks that the current range changed.
         self._touched: set[TaskKey] = set()
 
     @cached_property
     def scope(self) -> IngestScope:
-        """What is asked of every block for these events."""
+        """Addresses, topics and calls that are read in every block."""
         return scope_of(self.reader)
 
     @contextmanager
     def following(self, cursor: Cursor | None) -> Iterator[None]:
-        """Fold on from `cursor`; after any failure inside, everything is read anew.
+        """Continue from `cursor`; after any failure inside, all rows are reloaded.
 
-        It must stand around the whole transaction: what a lost commit changed in memory is lost.
+        The context must enclose the whole transaction, because a failed commit leaves wrong rows in
+        memory.
         """
         if cursor is None or self._cursor != cursor:
             self.forget()
@@ -79,11 +80,11 @@ class Folder:
             raise
 
     def commit_memory(self, cursor: Cursor | None) -> None:
-        """Remember that the rows in memory belong to `cursor`."""
+        """Record that the rows in memory belong to `cursor`."""
         self._cursor = cursor
 
     def forget(self) -> None:
-        """Keep no row: the state went back, or is not what memory says."""
+        """Discard all rows in memory, after a rewind or a failure."""
         self._fold = Fold(self.rules)
         self._rounds = None
         self._cursor = None
@@ -100,10 +101,10 @@ class Folder:
         stops: Sequence[BlockRef] = (),
         at_stop: AtStop | None = None,
     ) -> int:
-        """Fold a stretch and write what it changed; return how many anomalies it held.
+        """Fold a range, write its changes, and return the number of anomalies.
 
-        Blocks above `final` leave pre-images. `stops` ascend, and `at_stop` is called at each; one
-        below the first block stops at once. The caller moves the cursor.
+        Changes of blocks above `final_number` are journaled. `stops` ascend, and `on_stop` is
+        called at each; a stop below the first block is called at once. The caller moves the cursor.
         """
         rounds = self._loaded_rounds(uow)
         self._load(uow, decoded.events)
@@ -125,7 +126,7 @@ class Folder:
         return self._rounds
 
     def _load(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
-        """Bring in the rows that these events need and that are not in memory."""
+        """Load the rows that these events need and that are not in memory."""
         rows = self._fold.ledger
         named = task_keys_in(events)
         rows.tasks.update(uow.tasks.named(named - rows.tasks.keys()))
@@ -137,7 +138,7 @@ class Folder:
         rows.nodes.update(uow.nodes.named(nodes - rows.nodes.keys()))
 
     def _fold_piece(self, uow: UnitOfWork, rounds: Rounds, piece: Decoded, final: int) -> int:
-        """Fold whole blocks and write them down: final ones at once, the others with a journal."""
+        """Fold and store whole blocks: final ones at once, the others with a journal."""
         settled, open_ = _parted(piece, final)
         if settled.events:
             self._fold.many(settled.events)
@@ -155,7 +156,7 @@ class Folder:
         return len(changes.anomalies)
 
     def _evict_finished(self) -> None:
-        """Keep what is still running; what has ended is seldom named again."""
+        """Evict ended tasks, which later events rarely name, and excess rows."""
         rows = self._fold.ledger
         for key in self._touched:
             if rows.tasks[key].ending is not None:
@@ -173,7 +174,7 @@ def _those(rows: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
 
 
 def _parted(decoded: Decoded, number: int) -> tuple[Decoded, Decoded]:
-    """Part events into those up to block `number` and those above it."""
+    """Split events into those up to `block_number` and those above it."""
     event = bisect_right(decoded.events, number, key=_block_of)
     contract_event = bisect_right(decoded.contract_events, number, key=_block_of)
     return (

@@ -1,7 +1,7 @@
-"""Takes the next window of blocks in: raw rows, state, what hooks add, and cursor.
+"""Ingests the next window of blocks: raw rows, state, hooks' data and cursor.
 
-One loop for history and head. What is asked of the chain is asked before the transaction opens;
-what commits is one window, of about one second of work.
+One loop serves history and head. The chain is read before the transaction opens; one window, of
+about one second of work, is committed at a time.
 """
 
 import time
@@ -31,44 +31,43 @@ from oracle.indexer.reorgs.reorg_watch import check_for_reorg
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Work between two looks at everything else (docs/explanation/daemon.md#short-jobs).
+# Time between two checks of everything else (docs/explanation/daemon.md#short-jobs).
 TARGET_SECONDS = 1.0
-# Heads known for longer are asked for anew even where history is far from them: publishing and
-# confirming go by them.
+# Older heads are requested again, even if history is far from them, because publishing and
+# confirming depend on them.
 _HEADS_SECONDS = 2.0
-# More blocks than a chain makes in a day; where the pace allows more, there is no limit.
+# More blocks than a chain makes in a day; a faster pace is not limited.
 _NO_LIMIT = 1 << 20
 
 
 @dataclass(slots=True)
 class IngestState:
-    """What the loop remembers between windows: heads, doubts, and how much fits a second.
+    """State of the loop between windows: heads, pending forks, and the window size.
 
-    `heads` are for whoever acts on the index: their final and safe blocks are those that a second
-    provider has confirmed. `claimed` are the heads as an endpoint showed them. `clock` counts
-    seconds, from anywhere.
+    `heads` are for readers of the index: a second provider has confirmed their final and safe
+    blocks. `claimed_heads` are the heads as an endpoint reported them. `clock` returns seconds.
     """
 
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     claimed: Heads | None = None
-    # Whether the safe block is confirmed as well: where reports go out by it.
+    # Whether the safe block is confirmed as well, because reports depend on it.
     confirms_safe: bool = False
-    # Since when no second provider confirms blocks: none is final, all are read and journaled as
-    # at the head. None: one does, or there is none.
+    # Since when no second provider confirms blocks: none becomes final, and all are read and
+    # journaled as at the head. None: blocks are confirmed, or there is only one provider.
     unconfirmed_since: float | None = None
     _safe: BlockRef | None = None
     _shown: Heads | None = None
     most_blocks: int = field(default=_NO_LIMIT)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
-    # How far the chain may be read; None: to its head.
+    # Limits how far the chain is read; None: to its head.
     limit: FeedHeadLimit | None = None
     _asked_at: float = 0.0
 
     def heads_for(self, chain: ChainReader, first: int, near: int) -> Heads:
-        """Return the heads: asked anew, but where block `first` is far below the known ones.
+        """Return the heads; recent ones are reused if `first_block` is far below them.
 
-        Blocks more than `near` under the newest one, and final, are history whatever happened.
+        Final blocks more than `head_depth` below the newest one are history in any case.
         """
         known = self.claimed
         is_old = self.clock() - self._asked_at > _HEADS_SECONDS
@@ -79,11 +78,11 @@ class IngestState:
         return known
 
     def forget_heads(self) -> None:
-        """Have the heads asked for anew: the endpoint that showed them was put aside."""
+        """Request new heads next time, because their endpoint was found wrong."""
         self.claimed = None
 
     def show_heads(self, final: BlockRef) -> None:
-        """Let `heads` have no final block above `final`, which was confirmed."""
+        """Update `heads` with `final`, a confirmed block, as their highest final block."""
         claimed = self.claimed
         if claimed is None:
             return
@@ -95,39 +94,39 @@ class IngestState:
             self.heads, self._shown = shown, claimed
 
     def confirm_safe(self, safe: BlockRef | None) -> None:
-        """Note the highest safe block that a second provider shows as well; None: it does not."""
+        """Set the highest safe block confirmed by a second provider, or None."""
         self._safe = safe
 
     def confirm(self, result: Confirmation) -> None:
-        """Note whether a second provider confirms blocks now."""
+        """Record whether a second provider confirms blocks now."""
         if result is not Confirmation.UNANSWERED:
             self.unconfirmed_since = None
         elif self.unconfirmed_since is None:
             self.unconfirmed_since = self.clock()
 
     def record_duration(self, blocks: int, seconds: float) -> None:
-        """Adapt: a window that took too long is followed by a smaller one, else they grow."""
+        """Shrink the next window if this one took too long, else grow it."""
         if seconds > TARGET_SECONDS:
             self.most_blocks = max(1, int(blocks * TARGET_SECONDS / seconds))
         else:
             self.most_blocks = min(_NO_LIMIT, self.most_blocks * 2)
 
 
-# What one turn may have done.
+# Result of one tick.
 Done = WindowCommitted | Rewound | HaltChanged
 
 
 def index_next(
     chain: ChainReader, store: Store, folder: Folder, ingest: IngestState
 ) -> Done | None:
-    """Take in the next window, or go back where the chain has left our blocks.
+    """Ingest the next window, or rewind if the chain has left the indexed blocks.
 
-    Returns None at the head, where the endpoint has not come as far as we have, and while it is
-    in doubt, or denied, that our blocks are the chain's. Who was found wrong about where a window
-    ends has lost its place: the others tell, of the heads as well.
+    Returns None at the head, if the endpoint lags behind, and while a possible fork is undecided.
+    An endpoint that is outvoted about the end of a window loses its place, and the next one
+    provides window and heads.
 
     Raises:
-        TransientError: the chain gave no answer or one that contradicts itself.
+        TransientError: the chain did not respond, or contradicts itself.
         FatalError: another process wrote into the database.
     """
     for _ in chain.endpoint_names()[1:]:
@@ -158,7 +157,7 @@ def _ingest_once(
         history = min(history, every_from - 1)
     if ingest.unconfirmed_since is not None:
         history = first - 1
-    # Headers are wanted above the final block, where forks happen, and wherever a hook wants them.
+    # Headers are needed above the final block, where forks happen, and where a hook needs them.
     with_headers = first > history
     blocks = BlockRange(first, heads.latest.number if with_headers else history)
     window = _read_window(
@@ -173,7 +172,7 @@ def _ingest_once(
     ingest.fork_watch.tip.forget()
     heads = _confirmed_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:
-        # It is read again as what may still change: with all headers, and journaled.
+        # Read again like a block at the head: with all headers, and journaled.
         return _ingest_once(chain, store, folder, ingest)
     committed = commit(store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock)
     work_seconds = committed.fold_seconds + committed.commit_seconds
@@ -192,12 +191,12 @@ def _read_window(
     with_headers: bool,
     max_blocks: int,
 ) -> BlockWindow:
-    """Return the next window; past history, where all that was left of it is skipped heights.
+    """Return the next window, past history if only skipped heights are left of it.
 
-    A block that is refused is stored, and refused at every try.
+    A block that is refused is stored, and refused at every attempt.
 
     Raises:
-        TransientError: the chain has come further than the heads that we know.
+        TransientError: the chain has advanced beyond the known heads.
     """
     chain, newest = fork_context.chain, heads.latest.number
     try:
@@ -214,7 +213,7 @@ def _read_window(
 
 
 def _confirmed_final(store: Store) -> BlockRef:
-    """Return the highest block that counts as final here: the cursor's, or the genesis block."""
+    """Return the highest final block in the database: the cursor's, or the genesis block."""
     with store.reading() as uow:
         cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is not None and cursor.final_number is not None and cursor.final_hash:
@@ -231,12 +230,12 @@ def _confirmed_heads(
 ) -> Heads:
     """Return the heads with the highest final block that a second provider confirms.
 
-    Asked for is one block: the end of a window of final blocks, or else the final block. `window`
-    None: there is no new block.
+    One block is checked: the end of a window of final blocks, or else the final block. `window` is
+    None if there is no new block.
 
     Raises:
-        OutvotedError: the endpoint that gave it was found wrong.
-        TransientError: two providers show two blocks, and neither can be believed.
+        OutvotedError: the endpoint of the block was found wrong.
+        TransientError: two providers show two blocks, and neither can be accepted.
     """
     known = _confirmed_final(fork_context.store)
     if window is not None and window.last.number <= heads.final.number:
@@ -257,7 +256,7 @@ def _confirmed_heads(
 def _safe_block(
     fork_context: ForkContext, heads: Heads, window: BlockWindow | None
 ) -> BlockRef | None:
-    """Return the safe block of the heads, if it is ours and another provider shows it too."""
+    """Return the safe block of the heads if it is indexed and another provider shows it."""
     safe = heads.safe
     if safe is None:
         return None
@@ -272,7 +271,7 @@ def _safe_block(
 
 
 def _first_block(uow: UnitOfWork) -> int:
-    """Return the block to index next."""
+    """Return the number of the block to index next."""
     cursor = uow.cursor.get()
     if cursor is not None:
         return cursor.number + 1
@@ -285,7 +284,7 @@ def _first_block(uow: UnitOfWork) -> int:
 def _at_the_head(
     fork_context: ForkContext, folder: Folder, ingest: IngestState, heads: Heads
 ) -> Rewound | HaltChanged | None:
-    """Do what there is to do without a new block: a fork, also a shorter one, a newer final."""
+    """Handle a tick without a new block: a fork, a shorter chain, a newer final block."""
     store = fork_context.store
     with store.reading() as uow:
         cursor = uow.cursor.get()
@@ -313,10 +312,12 @@ def _at_the_head(
 
 
 def _check_height(newest: BlockRef, cursor: Cursor) -> None:
-    """Tell who is below our final block from who merely lags: there nothing is compared.
+    """Check that the endpoint's head is not below the indexed final block.
+
+    An endpoint that lags behind that far cannot be compared.
 
     Raises:
-        TransientError: the newest block is below both.
+        TransientError: the newest block is below both the cursor and its final block.
     """
     final = cursor.final_number
     if final is not None and newest.number < min(final, cursor.number):
@@ -328,5 +329,5 @@ def _check_height(newest: BlockRef, cursor: Cursor) -> None:
 
 
 def _history(heads: Heads, near: int) -> int:
-    """Return the block up to which neither a fork nor a hook of the head matters."""
+    """Return the block up to which neither forks nor the hooks of the head matter."""
     return min(heads.final.number, heads.latest.number - near)

@@ -1,4 +1,4 @@
-"""The ledger of what was read: written with every window, and read by all who judge it."""
+"""Records how each block was read and folded, together with the window that stores it."""
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import LogReader
@@ -9,13 +9,13 @@ from oracle.store.database import UnitOfWork
 
 
 def scope_of(reader: LogReader) -> IngestScope:
-    """Return what is asked of every block for this reader."""
+    """Return the addresses, topics and calls that this reader reads in every block."""
     calls = [f"{to}:{four}" for to, fours in reader.selectors.items() for four in fours]
     return IngestScope.of(reader.addresses, reader.topics, calls)
 
 
 def note_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
-    """Write down how well a window was read, in the transaction that stores it."""
+    """Record how a window was read, in the transaction that stores it."""
     uow.coverage.set_scope(scope)
     blocks = window.range
     covered = Covered(blocks.first, blocks.last, window.level, window.endpoint)
@@ -24,7 +24,7 @@ def note_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> Non
 
 
 def note_proven(uow: UnitOfWork, window: BlockWindow) -> None:
-    """Write down which single blocks reached more than the window as a whole."""
+    """Record the single blocks that reached a higher level than the window as a whole."""
     if window.level >= Level.PROVEN or not window.proven:
         return
     known = block_hashes(window.logs)
@@ -40,33 +40,33 @@ _REBUILDS = "rebuilds"
 
 
 def note_folded(uow: UnitOfWork, reader: LogReader) -> None:
-    """Write down that all raw rows are folded, by this version and as this profile reads them."""
+    """Record that all raw rows are folded with this version and profile."""
     uow.bookmarks.set(_FOLDED_BY, _sign(reader))
     uow.bookmarks.clear(_STALE)
 
 
 def note_rebuilt(uow: UnitOfWork) -> None:
-    """Count up how often the state was folded anew: what was exported before may differ."""
+    """Increment the number of refolds; earlier exports may differ from now on."""
     uow.bookmarks.set(_REBUILDS, rebuilds(uow) + 1)
 
 
 def rebuilds(uow: UnitOfWork) -> int:
-    """Return how often everything was folded anew, from nothing."""
+    """Return how often everything was refolded from the start."""
     return uow.bookmarks.number(_REBUILDS) or 0
 
 
 def note_stale(uow: UnitOfWork) -> None:
-    """Write down that rows came in below the cursor: the state is not that of all rows."""
+    """Record that rows were inserted below the cursor, so the state lacks them."""
     uow.bookmarks.set(_STALE, "rows came in")
 
 
 def why_rebuild(uow: UnitOfWork, reader: LogReader) -> str | None:
-    """Return why everything has to be folded anew; None: it has not."""
+    """Return why everything has to be refolded, or None if it has not."""
     if uow.cursor.get() is None:
         return None
     if uow.bookmarks.get(_STALE) is not None:
         return "what was missing is there now"
-    # Version 1 did not say so.
+    # Version 1 stored no version.
     known = uow.bookmarks.get(_FOLDED_BY) or "1"
     if known != _sign(reader):
         return f"folded by {_shown(known)}, and this is {_shown(_sign(reader))}"

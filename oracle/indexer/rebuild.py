@@ -1,7 +1,7 @@
-"""Folds the stored raw rows anew, without asking the chain; reports must come out as they were.
+"""Refolds the stored raw rows without requests to the chain; reports must come out unchanged.
 
-One transaction: whoever reads meanwhile sees the old state, an interruption leaves it, and a dry
-run is the real one thrown away at its end.
+Everything happens in one transaction: readers see the old state meanwhile, an interruption keeps
+it, and a dry run is a real run that is rolled back at its end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,20 +23,20 @@ from oracle.store.state.cursor_repository import Cursor
 
 
 def _tell_nobody(_block: int, _last: int) -> None:
-    """Nobody waits for the progress."""
+    """Ignore the progress."""
 
 
 def _go_on() -> None:
-    """Nobody else wants to write."""
+    """Do nothing, because no lease has to be renewed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """How a resync command goes about it.
+    """Options of a resync command.
 
-    `dry_run`: the transaction is thrown away at its end. `progress` is told the block reached and
-    the last one. `lease` is the epoch under which this process may write, None in tests.
-    `keep_lease` is called now and then while no transaction is open.
+    `dry_run`: the transaction is rolled back at its end. `progress` is called with the block
+    reached and the last one. `lease` is the epoch under which this process may write, None in
+    tests. `keep_lease` is called regularly while no transaction is open.
     """
 
     dry_run: bool = False
@@ -46,7 +46,7 @@ class RebuildOptions:
 
     @contextmanager
     def transaction(self, store: Store) -> Iterator[UnitOfWork]:
-        """Open the one transaction, which keeps other writers out until its end.
+        """Open the transaction, which excludes other writers until its end.
 
         Raises:
             FatalError: another process has taken over the lease; nothing was changed.
@@ -66,14 +66,14 @@ class RebuildOptions:
 
 
 class _ThrownAwayError(Exception):
-    """Takes a dry run's transaction back."""
+    """Rolls back the transaction of a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """What folding anew up to block `last` showed.
+    """Result of a refold up to block `last_block`.
 
-    `same`: the projections came out byte for byte. `differing`: periods whose report did not.
+    `is_same`: the projections are byte-identical. `differing`: periods whose report is not.
     """
 
     last: int
@@ -85,7 +85,7 @@ class RebuildResult:
 
 @dataclass(slots=True)
 class _Check:
-    """Lets every hook compare what it kept, while the fold passes the block of it."""
+    """Lets every hook compare its stored results while the fold passes their blocks."""
 
     hooks: Sequence[BlockHook]
     checked: int = 0
@@ -93,14 +93,14 @@ class _Check:
     _stops: HookStops = field(default_factory=HookStops)
 
     def stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
-        """Return the blocks in this range of which something must come out again."""
+        """Return the blocks in this range whose stored results must be reproduced."""
         self._stops = HookStops()
         for hook in self.hooks:
             self._stops.add(hook, hook.kept_stops(uow, blocks))
         return self._stops.blocks
 
     def at_stop(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
-        """Compare what is kept of one block with what the fold says now."""
+        """Compare the stored results of one block with those of the fold."""
         for hook in self._stops.at(block):
             self.checked += 1
             note = hook.differing_at(uow, rounds, block)
@@ -109,7 +109,7 @@ class _Check:
 
 
 def rebuild_state(store: Store, folder: Folder, manner: RebuildOptions) -> RebuildResult:
-    """Throw away everything folded and fold it again up to the cursor.
+    """Discard the folded state and fold everything again up to the cursor.
 
     Raises:
         InputError: nothing is indexed yet, or raw rows are missing.
@@ -125,10 +125,10 @@ def rebuild_state(store: Store, folder: Folder, manner: RebuildOptions) -> Rebui
 
 
 def claim(uow: UnitOfWork, cursor: Cursor) -> None:
-    """Move the cursor onto its own block, so that no window is committed from what was before.
+    """Rewrite the cursor at its own block, so that a window read before is not committed.
 
     Raises:
-        FatalError: it is not there any more.
+        FatalError: the header of that block is missing.
     """
     block = uow.blocks.at(cursor.number)
     if block is None or block.hash != cursor.hash:
@@ -143,10 +143,10 @@ def rebuild_up_to(
     manner: RebuildOptions,
     verified: BlockRange | None = None,
 ) -> RebuildResult:
-    """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
+    """Refold the canonical rows up to `last_block`, in the caller's transaction.
 
     Blocks above the final one are journaled, so that they can be rewound as before. `verified`:
-    blocks whose rows were just compared with the chain and are equal.
+    blocks whose rows were just found equal to the chain.
 
     Raises:
         IncompleteLogsError: other raw rows were lost or changed; nothing was changed.
@@ -170,10 +170,10 @@ def fold_stored_rows(
     manner: RebuildOptions,
     check: _Check | None = None,
 ) -> int:
-    """Fold the canonical rows of these blocks onto the state before them; return how many logs.
+    """Fold the canonical rows of these blocks onto the state before; return the log count.
 
-    Blocks above the final one are journaled. The rows may be others than those folded before:
-    nothing in memory counts any more.
+    Blocks above the final one are journaled. Rows in memory are discarded, because the stored rows
+    may have changed.
     """
     folder.forget()
     for hook in folder.hooks:

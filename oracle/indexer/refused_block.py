@@ -1,7 +1,7 @@
-"""Remembers a block that was refused, until it is explained: the same word at every try.
+"""Stores a refused block until it is explained, so that every attempt fails the same way.
 
-Explained it is by whoever gets past it: an endpoint that proves it, two that say the same of it,
-or an operator, by a setting or by `resync refusal --accept`.
+A refusal is explained once an endpoint proves the block, once two endpoints agree on it, or once an
+operator accepts it by a setting or by `resync refusal --accept`.
 """
 
 from oracle.chain.verification.refused_blocks import (
@@ -15,18 +15,18 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError
 from oracle.store.database import Store, UnitOfWork
 
-# What is known of the chain, and not of an endpoint, stands under this name.
+# Facts of the chain, rather than of an endpoint, are stored under this name.
 _CHAIN = ""
 
 
 def refusal_in(uow: UnitOfWork) -> BlockRefusal | None:
-    """Return the block that was refused, and that nobody has explained; None: there is none."""
+    """Return the refused block that is not explained yet, or None."""
     text = uow.facts.get(_CHAIN, REFUSAL, 0)
     return None if text is None else BlockRefusal.from_json(text)
 
 
 def store_refusal(store: Store, refusal: BlockRefusal) -> RefusalError:
-    """Write down that a block was refused; return what to raise: the first refusal's words."""
+    """Store that a block was refused; return the error of the first refusal."""
     with store.transaction() as uow:
         known = refusal_in(uow)
         if known is None:
@@ -35,18 +35,18 @@ def store_refusal(store: Store, refusal: BlockRefusal) -> RefusalError:
 
 
 def explained(uow: UnitOfWork, blocks: BlockRange) -> None:
-    """Forget a refusal inside these blocks: they were read, as well as the chain allows."""
+    """Delete a refusal inside these blocks, which were read at the required level."""
     known = refusal_in(uow)
     if known is not None and blocks.first <= known.number <= blocks.last:
         uow.facts.forget(_CHAIN, REFUSAL)
 
 
 def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
-    """Let the refused block pass as it is given, because an operator says so; return it.
+    """Accept the refused block as served, on an operator's command, and return it.
 
     Raises:
-        InputError: no block is refused, two endpoints show two blocks, or a provider is waited
-            for.
+        InputError: no block is refused, two endpoints show two blocks, or a provider does not
+            respond.
     """
     known = refusal_in(uow)
     if known is None:

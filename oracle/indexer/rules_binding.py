@@ -1,4 +1,4 @@
-"""Which rules folded what is stored, and how long its periods are: a database never mixes two."""
+"""Binds a database to its scoring rules and period length, which must never be mixed."""
 
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
@@ -7,15 +7,15 @@ from oracle.store.state.rule_set_repository import RuleSet, named_by
 
 _NAME = "folded_by_rules"
 _PERIOD = "period_seconds"
-# Of a hash, where people compare two.
+# Digits of a hash that people compare.
 _DIGITS = 12
 
 
 def check_rules(uow: UnitOfWork, rules: Rules) -> None:
-    """Write down whose scores these are going to be, or check that they are ours.
+    """Bind an empty database to the rules, or check that it is bound to them.
 
     Raises:
-        InputError: the stored scores were folded by other rules, or by another version of them.
+        InputError: the stored scores come from other rules, or another version of them.
     """
     if folded_by(uow) is None:
         bind_rules(uow, rules)
@@ -24,10 +24,10 @@ def check_rules(uow: UnitOfWork, rules: Rules) -> None:
 
 
 def refuse_other_rules(uow: UnitOfWork, rules: Rules) -> None:
-    """Let nobody look through these rules at what others folded; an empty database is anybody's.
+    """Check that stored scores come from these rules; an empty database passes.
 
     Raises:
-        InputError: the stored scores were folded by other rules, or by another version of them.
+        InputError: the stored scores come from other rules, or another version of them.
     """
     known, ours = folded_by(uow), named_by(rules)
     if known is None or known.sha256 == ours.sha256:
@@ -45,13 +45,13 @@ def refuse_other_rules(uow: UnitOfWork, rules: Rules) -> None:
 
 
 def is_folded_by(uow: UnitOfWork, rules: Rules) -> bool:
-    """Tell whether what is stored was folded by these rules, so that they may read it."""
+    """Return whether the stored data was folded with these rules."""
     known = folded_by(uow)
     return known is not None and known.sha256 == named_by(rules).sha256
 
 
 def folded_by(uow: UnitOfWork) -> RuleSet | None:
-    """Return the rules that everything stored was folded by; None: nothing is yet."""
+    """Return the rules that the stored data was folded with, or None if there is none yet."""
     sign = uow.bookmarks.get(_NAME)
     if sign is None:
         return None
@@ -60,20 +60,20 @@ def folded_by(uow: UnitOfWork) -> RuleSet | None:
 
 
 def shown(rules: RuleSet) -> str:
-    """Name a rule set for people: its changes show in the first digits of its hash."""
+    """Return a readable name of a rule set, with the first digits of its hash."""
     version = "" if rules.version is None else f" version {rules.version}"
     return f"{rules.name}{version} ({rules.sha256[:_DIGITS]})"
 
 
 def check_period(uow: UnitOfWork, seconds: int) -> None:
-    """Write down how long a period is, or check that it is as long as it was.
+    """Store the length of a period, or check that it is unchanged.
 
     The number of a period is its start over its length
-    (docs/explanation/reports.md#cut-at-period-end): with another length the same numbers would
-    mean other times, and reports would be taken for cut already.
+    (docs/explanation/reports.md#cut-at-period-end): with another length the same numbers would mean
+    other times, and new reports would count as already cut.
 
     Raises:
-        InputError: it is not.
+        InputError: the length has changed.
     """
     known = uow.bookmarks.get(_PERIOD)
     if known is None:
@@ -86,7 +86,7 @@ def check_period(uow: UnitOfWork, seconds: int) -> None:
 
 
 def bind_rules(uow: UnitOfWork, rules: Rules) -> None:
-    """Write down that everything stored is folded by these rules from now on."""
-    # Named by its number, the rule set can be read back whole.
+    """Record that all stored data is folded with these rules from now on."""
+    # Stored with a number, the rule set can be read back completely.
     uow.rule_sets.number_of(rules)
     uow.bookmarks.set(_NAME, f"{rules.name} {named_by(rules).sha256}")

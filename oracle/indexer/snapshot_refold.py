@@ -1,4 +1,4 @@
-"""Folds on from a snapshot of the state, where a rewind ends below the undo journal.
+"""Refolds from a snapshot if a rewind ends below the undo journal.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -14,18 +14,18 @@ from oracle.indexer.snapshots import state_mismatch
 from oracle.store.database import UnitOfWork
 from oracle.store.state.snapshot_codec import unpack
 
-# Snapshots that are tried before everything is folded from the start.
+# Number of snapshots tried before everything is folded from the start.
 _MAX_SNAPSHOTS = 3
 
 
 def refold_from_snapshot(
     uow: UnitOfWork, folder: Folder, last: int, min_scores: int, manner: RebuildOptions
 ) -> int | None:
-    """Restore the newest usable snapshot below block `last`, fold on, and return its block.
+    """Restore the newest usable snapshot below `last_block`, refold, and return its block.
 
-    The cursor has to be at `last`, in the caller's transaction. Return None, and change nothing,
-    if no snapshot is usable: each is of other rules, of another version of the fold or profile, or
-    damaged, or the state itself is known to differ from the raw rows.
+    The cursor has to be at `last_block`, in the caller's transaction. Returns None, and changes
+    nothing, if no snapshot is usable: each is of other rules, of another version of the fold or
+    profile, or damaged, or the state itself is known to differ from the raw rows.
 
     Raises:
         IncompleteLogsError: raw rows were lost or changed; the transaction has to end.
@@ -41,10 +41,9 @@ def refold_from_snapshot(
 
 
 def _is_state_trusted(uow: UnitOfWork, folder: Folder) -> bool:
-    """Return whether the stored state is what this program folds from the stored rows.
+    """Return whether the stored state equals a fold of the stored rows by this program.
 
-    Rows of tasks that ended long before a snapshot, and of all history up to it, are taken from
-    that state.
+    Rows of tasks that ended long before a snapshot are taken from that state.
     """
     return (
         why_rebuild(uow, folder.reader) is None

@@ -1,7 +1,7 @@
-"""Makes snapshots of the state, and compares the state with a fold of the raw rows from one.
+"""Makes snapshots of the state, and checks the state against a refold from a snapshot.
 
-A snapshot is folded from the raw rows and the snapshot before it; no row of the state goes into it
-but tasks that were over long before. So it is a second opinion of the state as well.
+A snapshot is folded from the raw rows and the previous snapshot. The only rows of the state in it
+are tasks that ended long before, so it also serves as an independent check of the state.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,27 +24,27 @@ from oracle.store.state.round_rows import index_row, kick_row, word_row
 from oracle.store.state.snapshot_repository import StateSnapshot
 from oracle.store.state.task_repository import task_row
 
-# How the bookmark of the newest comparison is named, and rows that it names.
+# Bookmark of the newest comparison, and the number of rows listed in it.
 _SAMPLE = "state_sample"
 _NAMED_ROWS = 5
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# Logs between two snapshots: a fold of so many takes about 0.15 s.
+# Logs between two snapshots; folding that many takes about 0.15 s.
 SNAPSHOT_LOGS = 5_000
-# What one request of the read API may fold: a fifth of a second in the usual case, and no more
-# than twice that while the next snapshot is not made yet.
+# Logs that one request of the read API may fold: usually a fifth of a second, and at most twice
+# that while the next snapshot is not made yet.
 MAX_REQUEST_LOGS = 4 * SNAPSHOT_LOGS
-# A task stays in the snapshots for so long after it ended: what is still said of it is folded.
+# How long an ended task stays in snapshots, in intervals, for later events about it.
 _KEPT_INTERVALS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:
-    """A sample of the state at `block` was compared with a fold from the snapshot before it.
+    """Comparison of a sample of the state at `block` with a refold from a snapshot.
 
-    `differing` names the rows that are not the same, by table and key.
+    `differing` lists the rows that are not equal, by table and key.
     """
 
     block: int
@@ -54,7 +54,7 @@ class SampleCheck:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """What snapshots are made from."""
+    """Inputs of snapshots."""
 
     store: Store
     reader: LogReader
@@ -63,12 +63,12 @@ class SnapshotSource:
 
     @property
     def snapshot_version(self) -> bytes:
-        """Return the name under which snapshots are stored."""
+        """Return the version under which snapshots are stored."""
         return snapshot_version(self.reader, self.rules, self.min_scores)
 
 
 def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> StateSnapshot | None:
-    """Make the next snapshot of final blocks; None: too few logs came since the newest one."""
+    """Make the next snapshot of final blocks, or return None if too few logs are new."""
     with source.store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.final_number is None:
@@ -83,7 +83,7 @@ def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> StateS
         logs += uow.logs.count_between(first, block)
         body = packed_state(state, _kept_since(uow, block))
     with manner.transaction(source.store) as uow:
-        # A repair or a rewind may have come between: then the next turn makes it anew.
+        # After a repair or rewind meanwhile, the next tick makes the snapshot again.
         if uow.bookmarks.remakes() != remakes:
             return None
         snapshot = StateSnapshot(block, logs, body)
@@ -92,15 +92,15 @@ def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> StateS
 
 
 def _kept_since(uow: UnitOfWork, block: int) -> int:
-    """Return the block from which on ended tasks stay in a snapshot."""
+    """Return the block from which on ended tasks are kept in a snapshot."""
     return uow.logs.block_before(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 
 def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
-    """Compare a sample of the state at the cursor with a fold from the newest snapshot.
+    """Compare a sample of the state at the cursor with a refold from the newest snapshot.
 
-    The sample: nodes and tasks that changed since the snapshot, the nodes whose address begins
-    with `node_page`, what waits, and the contract's state. None: nothing is indexed.
+    The sample: nodes and tasks that changed since the snapshot, nodes whose address begins with
+    `node_page`, open groups, and the contract's state. Returns None if nothing is indexed.
 
     Raises:
         NoNearbySnapshotError: the next snapshots have to be made first.
@@ -121,15 +121,15 @@ def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
 
 
 def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
-    """Write down what the newest comparison found, for `status` and for the next process."""
+    """Store the result of the newest comparison, for `status` and the next process."""
     note = _Note(check.block, rebuilds(uow), check.differing[:_NAMED_ROWS], len(check.differing))
     uow.bookmarks.set(_SAMPLE, msgspec.json.encode(note).decode())
 
 
 def state_mismatch(uow: UnitOfWork) -> str | None:
-    """Return in words where the state is not what the raw rows fold to; None: nowhere we know of.
+    """Return where the state differs from a fold of the raw rows, or None.
 
-    What was found before a rebuild is over with it.
+    Results from before a rebuild no longer count.
     """
     text = uow.bookmarks.get(_SAMPLE)
     if text is None:

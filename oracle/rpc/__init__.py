@@ -1,1 +1,1 @@
-"""The one JSON-RPC stack: client, endpoint pool, health, capabilities, typed errors."""
+"""The JSON-RPC stack: client, endpoint pool, health, capabilities, typed errors."""

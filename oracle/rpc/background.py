@@ -1,4 +1,4 @@
-"""Does one slow thing in a thread of its own: whoever asked goes on, and looks for it later."""
+"""Run one slow call in a daemon thread; the caller continues and collects the result later."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def in_background(work: Callable[[], T], name: str) -> Future[T]:
-    """Start `work`; what it returns or raises is the future's.
+    """Start `work` in a daemon thread; the future receives its result or exception.
 
-    The thread is the operating system's to end: whoever stops does not wait for it.
+    A process that exits does not wait for the thread; the operating system ends it.
     """
     future: Future[T] = Future()
 
@@ -28,9 +28,9 @@ def in_background(work: Callable[[], T], name: str) -> Future[T]:
 
 @dataclass(slots=True)
 class BackgroundCall(Generic[T]):
-    """One slow thing at a time, asked for in one turn and looked for in later ones.
+    """At most one slow call at a time, started in one tick and collected in a later one.
 
-    `wait_seconds` is how many seconds a look waits for it; None: until it is there.
+    `wait_seconds` is how long `take` waits for the call to end; None waits until it has ended.
     """
 
     wait_seconds: float | None = None
@@ -38,15 +38,15 @@ class BackgroundCall(Generic[T]):
 
     @property
     def is_out(self) -> bool:
-        """Whether it was begun, and nobody has taken what came of it."""
+        """Whether a call was started and its result not yet collected."""
         return self._future is not None
 
     def begin(self, work: Callable[[], T], name: str) -> None:
-        """Start `work`; nothing else may be under way."""
+        """Start `work` in the background; no other call may be pending."""
         self._future = in_background(work, name)
 
     def take(self) -> Future[T] | None:
-        """Return what has ended, once; None: it has not yet, or nothing was begun."""
+        """Return the finished call, once; None if none was started or it is still running."""
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
         ended, self._future = self._future, None

@@ -1,6 +1,7 @@
-"""Shows signed transactions to every endpoint: the one way by which bytes leave.
+"""Broadcasts signed transactions to every endpoint; the only way transactions leave the daemon.
 
-Each is sent once to each: a lost answer stays lost, only the outbox may send again.
+Each transaction is sent once to each endpoint. A lost response is not retried here: only the outbox
+may send again.
 """
 
 from collections.abc import Sequence
@@ -10,17 +11,18 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 _METHOD = "eth_sendRawTransaction"
-# How long an answer to a send may take to begin.
+# Seconds until the response to a send must begin.
 _SECONDS = 10.0
-# Who is left alone gets the bytes all the same, but cannot keep us waiting again.
+# An endpoint in backoff gets the transactions too, but may delay the broadcast only this long.
 _LEFT_ALONE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class BroadcastAnswer:
-    """What one endpoint, by its label, said of one transaction; `error` None: it took it.
+    """Result of sending one transaction to one endpoint; `error` is None if it was accepted.
 
-    A `CallRefusedError` is its own word; of any other error it is not known what became of it.
+    A `CallRefusedError` is the endpoint's own refusal. After any other error it is unknown whether
+    the endpoint received the transaction.
     """
 
     endpoint: str
@@ -28,11 +30,11 @@ class BroadcastAnswer:
 
 
 def broadcast(endpoints: Sequence[Endpoint], raws: Sequence[bytes]) -> list[list[BroadcastAnswer]]:
-    """Send these to every endpoint, in their order and by one batch for each endpoint.
+    """Send the transactions to every endpoint, in order, in one batch per endpoint.
 
-    Returns for each transaction what the endpoints said of it. Breakers, rate limits and backoff
-    are passed by, for a transaction is worth a question in vain; one that is quarantined for
-    showing another chain is not asked. Never raises.
+    Returns, for each transaction, the result at every endpoint. Circuit breakers, rate limits and
+    backoff are ignored, because a transaction is worth a request that may fail. An endpoint
+    quarantined for serving another chain is skipped. Never raises.
     """
     by_endpoint = [_sent(endpoint, raws) for endpoint in endpoints]
     return [[answers[place] for answers in by_endpoint] for place in range(len(raws))]

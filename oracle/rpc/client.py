@@ -1,6 +1,6 @@
-"""One JSON-RPC endpoint over HTTP: keep-alive, typed answers, batches, time limits.
+"""Client of one JSON-RPC endpoint over HTTP: keep-alive, typed results, batches, timeouts.
 
-Nothing is repeated here. Its URL may hold keys: only scheme, host and port ever leave this file.
+Nothing is retried here. The URL may contain keys: only scheme, host and port leave this module.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -23,29 +23,32 @@ from oracle.telemetry.metrics import RPC_ERRORS
 T = TypeVar("T")
 
 ANSWER_SECONDS = 20.0
-# Above it the answer counts as too large, and less is asked for; [chain] max_response_mib.
+# A larger response counts as too large and less is requested; see [chain] max_response_mib.
 MOST_BYTES = 64 * 1024 * 1024
-# Whatever shape an endpoint's JSON has.
+# JSON of any shape, as endpoints return it.
 Json: TypeAlias = Any
-# A method and its parameters.
+# Method and parameters.
 RpcRequest = tuple[str, Sequence[Any]]
 
 
 class CallObserver(Protocol):
-    """Stands between whoever asks and the endpoint."""
+    """Observer of the requests to an endpoint; it may refuse or retry them."""
 
     def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
-        """Return what `ask` does, one question of so many calls; may have it asked again.
+        """Return the result of `send`, one request of `call_count` calls; may retry it.
 
         Raises:
-            RpcError: as `ask`; or it was not asked.
+            RpcError: `send` raised it, or the request was refused before it was sent.
         """
         ...
 
     def asking_once(
         self, method: str, calls: int, ask: Callable[[], list[Json]], *, is_pressing: bool
     ) -> list[Json]:
-        """The same, once, also of different calls; `is_pressing`: in its backoff too."""
+        """Return the result of `send` without a retry; the calls may have different methods.
+
+        `ignore_backoff` sends the request even while the endpoint is in backoff.
+        """
         ...
 
 
@@ -61,13 +64,13 @@ class _Unobserved:
 
 
 class JsonRpcClient:
-    """Asks one endpoint; may be used by several threads at once.
+    """JSON-RPC client of one endpoint; thread-safe.
 
-    `timeout_seconds` is how long an answer may take to begin; one of more than `max_bytes` counts
+    `timeout_seconds` is how long a response may take to begin; one of more than `max_bytes` counts
     as too large.
 
     Raises:
-        InputError: the URL is no http(s) address.
+        InputError: the URL is not an http(s) address.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class JsonRpcClient:
         self.observer: CallObserver = observer or _Unobserved()
         self._wire = JsonRpcWire(url, timeout_seconds, max_bytes)
         self._size = BatchSize()
-        # Questions of several kinds are refused together by some who take many of one kind.
+        # Some endpoints refuse a batch of different methods but accept a large batch of one method.
         self._mixed_limit = BATCH
 
     @override
@@ -90,7 +93,7 @@ class JsonRpcClient:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port; a pool makes those of one host different."""
+        """Scheme, host and port; a pool numbers endpoints of the same host."""
         return self._wire.name
 
     @name.setter
@@ -98,7 +101,7 @@ class JsonRpcClient:
         self._wire.http.name = name
 
     def close(self) -> None:
-        """Let the connections go; what is under way ends by itself."""
+        """Close the connections; requests in flight finish first."""
         self._wire.http.close()
 
     def call(
@@ -109,10 +112,10 @@ class JsonRpcClient:
         *,
         timeout_seconds: float | None = None,
     ) -> T | None:
-        """Ask one thing; None where the endpoint answers null.
+        """Send one request and return its result; None if the endpoint returns null.
 
         Raises:
-            RpcError: no answer of this type.
+            RpcError: there is no result of this type.
         """
 
         def ask() -> T | None:
@@ -129,10 +132,12 @@ class JsonRpcClient:
     def batch(
         self, method: str, each: Sequence[Sequence[object]], answer: type[T]
     ) -> list[T | None]:
-        """Ask the same of many, in as few requests as the endpoint takes; in the order asked.
+        """Call one method with many parameter lists, in as few batches as the endpoint accepts.
+
+        Returns the results in the order of the parameters.
 
         Raises:
-            RpcError: one of them has no answer of this type.
+            RpcError: one of the calls has no result of this type.
         """
         results: list[T | None] = []
         size = self._size.limit
@@ -143,7 +148,7 @@ class JsonRpcClient:
                 replies = self._together(method, asked, answer) if len(part) > 1 else {}
             except RpcError as error:
                 if is_unclear(error):
-                    # Is the batch what is refused, or the question? Alone it tells.
+                    # The batch or the call itself may be refused; a single request shows which.
                     results.append(self.call(method, part[0], answer))
                 size = self._size.smaller(len(part), error)
                 continue
@@ -157,14 +162,14 @@ class JsonRpcClient:
         timeout_seconds: float | None = None,
         is_pressing: bool = False,
     ) -> "list[Json | CallRefusedError]":
-        """Ask different things, each once, in as few requests as the endpoint takes.
+        """Send different requests, once each, in as few batches as the endpoint accepts.
 
-        Returns results, or why one was refused, in the order asked. `is_pressing`: also while the
-        endpoint wants to be left alone.
+        Returns the results or refusals, in the order of the requests. `ignore_backoff` sends them
+        even while the endpoint is in backoff.
 
         Raises:
-            RpcError: an answer is missing: no connection, nothing in time, another one's, none at
-                all. Whether what was asked has been taken is not known then.
+            RpcError: a response is missing: no connection, a timeout, a response to another
+                request, or none at all. Whether the endpoint received the requests is then unknown.
             CallRefusedError: the batch was refused as a whole.
         """
         size = min(self._size.limit, self._mixed_limit)
@@ -184,11 +189,11 @@ class JsonRpcClient:
 
     @property
     def batch_limit(self) -> int:
-        """How many questions go into one batch."""
+        """Maximum number of requests in one batch."""
         return self._size.limit
 
     def learn_batch(self, limit: int) -> None:
-        """Put at most so many questions into a batch from now on."""
+        """Put at most `limit` requests into a batch from now on."""
         self._size.learn(limit)
 
     def _together(
@@ -218,7 +223,10 @@ class JsonRpcClient:
         return found
 
     def _refusal(self, method: str, body: bytes, numbers: Collection[int]) -> RpcError:
-        """Return why a batch was refused as a whole; even by its rate, a smaller one may pass."""
+        """Return the error of a batch that was refused as a whole.
+
+        A smaller batch may be accepted, even after a refusal by rate.
+        """
         refusal: Reply[object] = self._wire.decoded(method, body, Reply[object], numbers)
         if refusal.is_told and by_question([refusal], numbers) is None:
             raise self._wire.misdirected(method)
@@ -229,12 +237,12 @@ class JsonRpcClient:
         return self._all_refused(method, [refusal])
 
     def _all_refused(self, method: str, replies: Sequence[Reply[Any]]) -> RpcError:
-        """Return why nothing of a batch was answered."""
+        """Return the error of a batch in which every request was refused."""
         fault = fault_of(replies[0].error) if replies else JsonRpcErrorBody()
         error: RpcError = from_fault(self.name, method, replies[0].error if replies else None)
         RPC_ERRORS.labels(method).inc()
         if error.kind is ErrorKind.THROTTLED and fault.is_by_code():
-            # Its code may mean the rate, its words do not: it is the size of the batch.
+            # The code may mean a rate limit, the message does not: the batch is too large.
             error = self._wire.fault(method, ErrorKind.TOO_LARGE, error.words)
         error.of_batch = True
         return error
@@ -242,9 +250,10 @@ class JsonRpcClient:
     def _taken(
         self, method: str, asked: dict[str, Any], reply: Reply[T] | None, answer: type[T]
     ) -> T | None:
-        """Take an answer out of a batch."""
+        """Return the result of one request of a batch; request it alone if it is missing."""
         if reply is None or reply.error is not None or reply.result is msgspec.UNSET:
-            # Left out or failed inside the batch: once more alone, for a reason that we can read.
+            # The request was left out or failed in the batch; a single request gives a readable
+            # error.
             return self.call(method, asked["params"], answer)
         return reply.result
 
@@ -282,7 +291,7 @@ class JsonRpcClient:
         return [self._told(request[0], body, found[number]) for request, number in pairs]
 
     def _none_taken(self, method: str, replies: Sequence[Reply[Json]]) -> RpcError:
-        """Return why different questions together were refused: the rate, or that they are."""
+        """Return the error of a refused mixed batch; limit later batches unless rate-limited."""
         said = replies[0].error if replies else None
         if replies and said is None:
             self._mixed_limit = 1

@@ -1,6 +1,6 @@
-"""The kinds of failure of an endpoint, by what follows from each.
+"""Kinds of endpoint failures, grouped by how the daemon reacts to them.
 
-`provider_dialects` gives the kind of a message. See
+`provider_dialects` maps a message to its kind. See
 docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
@@ -8,32 +8,32 @@ from enum import StrEnum
 
 
 class ErrorKind(StrEnum):
-    """What to do about it: wait, ask for less, ask another endpoint, or put the settings right."""
+    """Kind of a failure, which decides the reaction: wait, request less, or change endpoint."""
 
-    # Wait; the question stays as it is.
+    # Wait, then send the same request.
     THROTTLED = "throttled"
-    # Ask for less.
+    # Request less.
     TOO_LARGE = "too large"
     SLOW = "slow"
     CUT = "cut off"
-    # Wait for a block, or ask another endpoint.
+    # Wait for the block, or use another endpoint.
     NOT_THERE = "not there yet"
     BEHIND = "behind"
-    # Ask another endpoint; never take it for empty.
+    # Use another endpoint; never treat the result as empty.
     PRUNED = "pruned"
     UNSUPPORTED = "not supported"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
     INVALID = "invalid answer"
     UNKNOWN = "failed"
-    # Nothing was asked: it failed too often, or is not to be used at all.
+    # No request was sent: the endpoint failed too often or is quarantined.
     BACKOFF = "backoff"
     QUARANTINED = "quarantined"
 
 
-# A smaller range of logs may be answered.
+# Kinds after which a smaller range of logs may succeed.
 DIVISIBLE = frozenset({ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT, ErrorKind.UNKNOWN})
-# They say nothing against the endpoint itself.
+# Kinds that do not count against the endpoint.
 BLAMELESS = frozenset(
     {
         ErrorKind.NOT_THERE,

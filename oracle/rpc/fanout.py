@@ -1,7 +1,6 @@
-"""The endpoints as the sending side sees them: one after the other, or all for their agreement.
+"""Views of the endpoint pool for the sending side: failover, or requests to all endpoints.
 
-Every request is sent once. An endpoint that is quarantined, or asks to be left alone, counts as
-silent.
+Every request is sent once. An endpoint that is quarantined or in backoff counts as unreachable.
 """
 
 import statistics
@@ -22,7 +21,7 @@ Read = TypeVar("Read")
 
 
 class EndpointCaller:
-    """One endpoint. An answer may take `timeout_seconds` to begin."""
+    """Sends requests to one endpoint; a response may take `timeout_seconds` to begin."""
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float) -> None:
         self.endpoint = endpoint
@@ -38,20 +37,20 @@ class EndpointCaller:
         return self.endpoint.name
 
     def ask(self, method: str, *parameters: object) -> Json:
-        """Return the result.
+        """Return the result of one request.
 
         Raises:
-            CallRefusedError: the endpoint answered with an error.
-            RpcError: no answer, or none that is JSON-RPC, or it is not asked now.
+            CallRefusedError: the endpoint returned an error.
+            RpcError: no JSON-RPC response, or the endpoint is quarantined or in backoff.
         """
         return self.ask_all([(method, parameters)])[0]
 
     def ask_all(self, requests: Sequence[RpcRequest]) -> list[Json]:
-        """Return the results of several requests, in their order, from one batch.
+        """Return the results of several requests, in order, from one batch.
 
         Raises:
             CallRefusedError: one of them was refused.
-            RpcError: an answer is missing, or it is not asked now.
+            RpcError: a response is missing, or the endpoint is quarantined or in backoff.
         """
         answers = self.ask_each(requests)
         for answer in answers:
@@ -60,10 +59,10 @@ class EndpointCaller:
         return answers
 
     def ask_each(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
-        """Return the results of several requests, or why one was refused, in their order.
+        """Return the result or refusal of each of several requests, in order.
 
         Raises:
-            RpcError: an answer is missing, or it is not asked now.
+            RpcError: a response is missing, or the endpoint is quarantined or in backoff.
         """
         quarantined = self.endpoint.status.quarantined
         if quarantined is not None:
@@ -71,14 +70,15 @@ class EndpointCaller:
         return self._send(requests)
 
     def supports(self, chain_id: int) -> bool:
-        """Tell whether the endpoint serves this chain; asked until it does, and after a silence.
+        """Return whether the endpoint serves this chain.
 
-        A quarantined endpoint is asked as well, because another chain may be the reason; one that
+        The chain id is requested until it matches, and again after the endpoint was unreachable. A
+        quarantined endpoint is checked as well, because another chain may be the reason; one that
         was proven wrong is not.
 
         Raises:
-            CallRefusedError: the endpoint does not report its chain.
-            RpcError: no answer.
+            CallRefusedError: the endpoint does not report its chain id.
+            RpcError: no response.
         """
         endpoint = self.endpoint
         if endpoint.status.until_readmitted:
@@ -94,7 +94,7 @@ class EndpointCaller:
         return endpoint.chain_id == chain_id
 
     def has_reached(self, block: int) -> bool:
-        """Tell whether the endpoint's newest block is this one or later; False without answer."""
+        """Return whether the endpoint's head is at this block or later; False if unreachable."""
         if self.endpoint.status.quarantined is not None:
             return False
         if self.endpoint.is_known_to_reach(block):
@@ -118,7 +118,7 @@ class EndpointCaller:
 
 
 class PoolView:
-    """Endpoints of a pool, the preferred one first: all of them, or a usable part."""
+    """Endpoints of a pool, preferred first: all of them, or the usable ones."""
 
     def __init__(
         self,
@@ -128,24 +128,24 @@ class PoolView:
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_seconds = timeout_seconds
-        # How many have to agree on what cannot be taken back, of those that are configured.
+        # Witnesses that must agree on irreversible decisions, out of all configured endpoints.
         self.quorum = quorum
 
     @property
     def all(self) -> tuple[EndpointCaller, ...]:
-        """Every endpoint in the order of the settings, also those that are not asked now."""
+        """Callers of all endpoints in configured order, including those in backoff."""
         return tuple(
             EndpointCaller(endpoint, self._timeout_seconds) for endpoint in self._endpoints
         )
 
     def singly(self) -> "tuple[PoolView, ...]":
-        """Return each endpoint by itself."""
+        """Return one view for each endpoint."""
         return tuple(self._of([endpoint]) for endpoint in self._endpoints)
 
     def that_reached(self, block: int) -> "PoolView":
-        """Return the endpoints that have reached a block; all, where none has.
+        """Return the endpoints whose head is at this block or later; all of them if none is.
 
-        The newest block of an endpoint that stands still behind it is long over.
+        An endpoint that has stopped below the block would otherwise serve an outdated head.
         """
         if len(self._endpoints) < 2:  # noqa: PLR2004  there is no other to ask
             return self
@@ -153,10 +153,10 @@ class PoolView:
         return self._of(reached) if reached else self
 
     def that_answer(self, chain_id: int) -> "PoolView":
-        """Return the endpoints that report which chain they serve, this or another one.
+        """Return the endpoints that report a chain id, this one or another.
 
         Raises:
-            TransientError: none reports it.
+            TransientError: no endpoint reports its chain id.
         """
 
         def read(caller: EndpointCaller) -> Endpoint:
@@ -166,12 +166,13 @@ class PoolView:
         return self._of([endpoint for _, endpoint in self.each(read)])
 
     def check_chain(self, chain_id: int) -> None:
-        """Check that no endpoint serves another chain; a silent one is asked again later.
+        """Check that no endpoint serves another chain; an unreachable one is checked later.
 
-        Called before every signature; it costs nothing once the endpoints have answered.
+        Called before every signature; free of cost once the endpoints have responded.
 
         Raises:
-            TransientError: one is of another chain; that may be corrected while the daemon waits.
+            TransientError: an endpoint serves another chain; the operator may correct that while
+                the daemon waits.
         """
         for caller in self.all:
             try:
@@ -185,18 +186,18 @@ class PoolView:
                 )
 
     def ask(self, method: str, *parameters: object) -> Json:
-        """Return the first answer to one request; see `first`."""
+        """Return the first result of one request; see `request_first`."""
         return self.first([(method, parameters)])[0]
 
     def first(self, requests: Sequence[RpcRequest]) -> list[Json]:
-        """Return the results of several requests, all from the first endpoint that gives them.
+        """Return the results of several requests, all from the first endpoint that returns them.
 
-        Only a revert, the EVM's own word, is an answer for all.
+        Only a revert, which every endpoint would report, ends the search at once.
 
         Raises:
             RevertError: a call reverts.
-            CallRefusedError: every endpoint that answered refused to.
-            TransientError: none answered.
+            CallRefusedError: every endpoint that responded refused.
+            TransientError: no endpoint responded.
         """
         failures: list[TransientError] = []
         for caller in self.all:
@@ -210,10 +211,10 @@ class PoolView:
         raise [*refusals, *failures][0]
 
     def first_that(self, read: Callable[[EndpointCaller], Read]) -> Read:
-        """Return what `read` returns at the preferred endpoint, or at the next that answers.
+        """Return what `read` returns for the first endpoint that responds, preferred first.
 
         Raises:
-            TransientError: none answers.
+            TransientError: no endpoint responds.
         """
         failures: list[TransientError] = []
         for caller in self.all:
@@ -224,10 +225,10 @@ class PoolView:
         raise failures[0]
 
     def each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
-        """Return what `read` returns at every endpoint that answers, with the endpoint's name.
+        """Return, for every endpoint that responds, its name and what `read` returns.
 
         Raises:
-            TransientError: none answers.
+            TransientError: no endpoint responds.
         """
         answers: list[tuple[str, Read]] = []
         failures: list[TransientError] = []
@@ -241,12 +242,12 @@ class PoolView:
         return answers
 
     def median_of(self, read: Callable[[EndpointCaller], int]) -> int:
-        """Return the median of what the witnesses report, of two the lower.
+        """Return the median of the witnesses' values, the lower of two.
 
-        Several endpoints of one witness count once, by the median of their answers.
+        Several endpoints of one witness count once, by the median of their values.
 
         Raises:
-            TransientError: no endpoint answers.
+            TransientError: no endpoint responds.
         """
         by_witness: dict[str, list[int]] = defaultdict(list)
         for endpoint, number in self.each(read):
@@ -259,7 +260,7 @@ class PoolView:
 
 @contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Raise TransientError for an answer of another form than expected; `what` names it."""
+    """Raise TransientError if a response is malformed; `description` names what was expected."""
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
@@ -270,10 +271,10 @@ def understood(what: str) -> Iterator[None]:
 
 
 def number_of(answer: Json) -> int:
-    """Read a quantity, `0x` and hex digits.
+    """Parse a JSON-RPC quantity (`0x` and hex digits).
 
     Raises:
-        ValueError, TypeError: it is none.
+        ValueError, TypeError: it is not a quantity.
     """
     number = int(answer, 16)
     if number < 0:

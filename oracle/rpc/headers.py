@@ -1,4 +1,4 @@
-"""Reads headers: by height or tag, one batch for many, linked where they must be."""
+"""Reads block headers by height or tag, in batches, with their parent links checked."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -10,10 +10,10 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 def header(client: JsonRpcClient, number_or_tag: int | str) -> BlockRef | None:
-    """Return a block by height or tag; None where the endpoint does not have it.
+    """Return a block by height or tag; None if the endpoint does not have it.
 
     Raises:
-        RpcError: no usable answer.
+        RpcError: the response is missing or invalid.
     """
     return headers(client, [number_or_tag])[0]
 
@@ -22,7 +22,7 @@ def headers(client: JsonRpcClient, wanted: Iterable[int | str]) -> list[BlockRef
     """Return blocks by height or tag, None for each that the endpoint does not have.
 
     Raises:
-        RpcError: no usable answer, or one for another height.
+        RpcError: a response is missing or invalid, or is for another height.
     """
     asked = list(wanted)
     return checked(client, asked, header_answers(client, asked))
@@ -31,7 +31,7 @@ def headers(client: JsonRpcClient, wanted: Iterable[int | str]) -> list[BlockRef
 def header_answers(
     client: JsonRpcClient, asked: Sequence[int | str]
 ) -> list[FullHeaderResponse | None]:
-    """Return headers as the endpoint writes them, to be `checked`. Raises RpcError."""
+    """Return headers as the endpoint returns them, unchecked. Raises RpcError."""
     params = [[hex(place) if isinstance(place, int) else place, False] for place in asked]
     return client.batch("eth_getBlockByNumber", params, FullHeaderResponse)
 
@@ -41,7 +41,7 @@ def checked(
     asked: Sequence[int | str],
     answers: Sequence[FullHeaderResponse | None],
 ) -> list[BlockRef | None]:
-    """Read the blocks in these answers. Raises RpcError: one is none, or for another height."""
+    """Parse blocks from these headers. Raises RpcError if one is invalid or of another height."""
     blocks = [None if answer is None else block_ref(client.name, answer) for answer in answers]
     for place, block in zip(asked, blocks, strict=True):
         if block is not None and isinstance(place, int) and block.number != place:
@@ -52,11 +52,11 @@ def checked(
 def linked(client: JsonRpcClient, blocks: BlockRange) -> list[BlockRef]:
     """Return every block of the range, each the parent of the next.
 
-    Heights that the chain skipped are left out: the block after them names the one before. What is
-    missing at the beginning or the end is left out too; what it is, the blocks around tell.
+    Heights that the chain skipped are left out: the next block links to the block before them.
+    Blocks missing at either end are left out too; the neighbouring ranges show whether they exist.
 
     Raises:
-        RpcError: they do not link.
+        RpcError: the blocks do not link.
     """
     found = headers(client, range(blocks.first, blocks.last + 1))
     chain = [block for block in found if block is not None]

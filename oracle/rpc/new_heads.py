@@ -1,8 +1,8 @@
-"""A websocket that says "look now" when there is a new block, and nothing else.
+"""A websocket subscription that triggers a poll when there is a new block.
 
-What it tells is never believed, and nothing waits for it: without it every block comes with the
-next poll. A silent one is found out by the head that polling sees, and is given up.
-See docs/explanation/ingest.md#heads.
+Its content is not trusted, and nothing depends on it: without it every block is found by the next
+poll. A silent websocket is detected by comparing with the polled head, and closed. See
+docs/explanation/ingest.md#heads.
 """
 
 from collections.abc import Callable
@@ -19,15 +19,16 @@ from oracle.rpc.replies import is_of
 from oracle.rpc.transport import shown
 from oracle.telemetry.rpc_metrics import NEW_HEADS, WEBSOCKET_FAILURES
 
-# Silence is this many block times, and at least so many seconds (ponder #2264: 7 days).
+# A websocket without a message for this many block times, and for at least this many seconds, is
+# silent (ponder #2264: 7 days).
 _SILENT_BLOCKS = 3
 _LEAST_SILENCE_SECONDS = 20.0
-# After so many failures in a row it is left alone for a while.
+# After this many failures in a row the websocket is paused.
 _FAILURES = 2
 PAUSE_SECONDS = 300.0
 _OPEN_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
-# How often a connection without news looks whether it should end.
+# How often a connection without messages checks whether to stop.
 _LOOK_SECONDS = 1.0
 _MOST_BYTES = 1024 * 1024
 _ID = 1
@@ -35,7 +36,7 @@ _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHea
 
 
 class _SocketMessage(msgspec.Struct):
-    """What comes over the websocket: an answer to our question, or a message."""
+    """A websocket message: the response to the subscription, or a notification."""
 
     id: object = None
     method: str = ""
@@ -43,13 +44,13 @@ class _SocketMessage(msgspec.Struct):
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a message, or the answer to our one question, and no refusal of it."""
+        """Whether it is a notification, or the response that confirms the subscription."""
         is_answer = not self.method
         return self.error is None and not (is_answer and not is_of(self.id, _ID, is_error=False))
 
 
 class PolledHead(NamedTuple):
-    """What polling knows: the newest block, and how long blocks take, in seconds."""
+    """The newest polled block, and the block time in seconds."""
 
     newest: int
     block_seconds: float
@@ -57,45 +58,45 @@ class PolledHead(NamedTuple):
 
 @dataclass(slots=True)
 class SubscriptionWatchdog:
-    """Decides when a websocket is silent, and when to try one; times are seconds of any clock."""
+    """Decides when a websocket is silent and when to reconnect; times are seconds of any clock."""
 
     _failures: int = 0
     _paused_until: float = 0.0
     _received_at: float = 0.0
-    # The newest block that polling saw when the last message came.
+    # The newest polled block when the last message arrived.
     _newest: int = -1
 
     def may_connect(self, now: float) -> bool:
-        """Tell whether to try; not for five minutes after two failures."""
+        """Return whether to connect; False for five minutes after two failures."""
         return now >= self._paused_until
 
     def connected(self, polled: PolledHead, now: float) -> None:
-        """Begin to listen."""
+        """Record that a connection was opened."""
         self._received_at, self._newest = now, polled.newest
 
     def received(self, polled: PolledHead, now: float) -> None:
-        """Note a message: the websocket works."""
+        """Record a message, which resets the count of failures."""
         self._received_at, self._newest, self._failures = now, polled.newest, 0
 
     def is_silent(self, polled: PolledHead, now: float) -> bool:
-        """Tell whether blocks came, seen by polling, and no message for too long."""
+        """Return whether polling saw new blocks but no message arrived for too long."""
         bearable = max(_SILENT_BLOCKS * polled.block_seconds, _LEAST_SILENCE_SECONDS)
         return polled.newest > self._newest and now - self._received_at > bearable
 
     def failed(self, now: float) -> None:
-        """Note that it was given up."""
+        """Record a failed connection; pause after too many in a row."""
         self._failures += 1
         if self._failures >= _FAILURES:
             self._failures, self._paused_until = 0, now + PAUSE_SECONDS
 
 
 class NewHeadSubscription:
-    """Calls `wake` in a thread of its own whenever a websocket tells of a new block.
+    """Calls `wake`, in its own thread, whenever the websocket announces a new block.
 
-    `look` gives what polling knows; `clock` counts seconds.
+    `get_polled_head` returns the newest polled block; `clock` returns seconds.
 
     Raises:
-        InputError: the URL is no ws(s) address.
+        InputError: the URL is not a ws(s) address.
     """
 
     def __init__(
@@ -117,11 +118,11 @@ class NewHeadSubscription:
         self._thread = Thread(target=self._run, name="wakeups", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start the thread that listens."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the connection go, and wait for the thread; it ends within two looks."""
+        """Close the connection and wait for the thread; it ends within two checks."""
         self._over.set()
         self._thread.join(2 * self._look_seconds + _CLOSE_SECONDS)
 
@@ -131,11 +132,11 @@ class NewHeadSubscription:
                 reason = self._listen_once()
                 if reason is not None:
                     self._give_up(reason)
-            # Also after a connection that ended well: no server is asked without a pause.
+            # Pause after a clean close as well, so that no server is contacted without a delay.
             self._over.wait(self._look_seconds)
 
     def _listen_once(self) -> str | None:
-        """Listen until the connection ends; return why it failed, None: it did not."""
+        """Listen until the connection ends; return why it failed, or None if it did not."""
         try:
             with connect(
                 self._url,
@@ -149,7 +150,7 @@ class NewHeadSubscription:
         except ConnectionClosed:
             return "closed"
         except (OSError, WebSocketException):
-            # Its own words hold the URL.
+            # The exception's own message contains the URL.
             return "refused"
 
     def _listen(self, line: ClientConnection) -> str | None:

@@ -1,8 +1,8 @@
-"""Several endpoints of one chain: the first that is well does the work, or else the next one.
+"""The endpoints of one chain: the first healthy one does the work, else the next one.
 
-The order of the settings holds; one that failed, or is far slower than another, loses its place
-until it has been good for a minute (docs/explanation/endpoints.md#order). Before it is used its
-chain is proven: at the start, after every failure, on each switch and every hour.
+The configured order applies. An endpoint that failed, or is much slower than another one, loses its
+place until it has been healthy for a minute (docs/explanation/endpoints.md#order). Its chain is
+proven before it is used: at the start, after every failure, on each switch and every hour.
 """
 
 import time
@@ -25,19 +25,19 @@ from oracle.telemetry import rpc_metrics as metrics
 
 T = TypeVar("T")
 
-# How long who sends waits for an answer to begin.
+# How long a sending request waits for a response to begin.
 VIEW_SECONDS = 10.0
-# It is slow when the other one answers the same so many seconds sooner.
+# An endpoint is slow if another one answers the same request this many seconds sooner.
 _SLOWER_SECONDS = 2.0
-# Where there is nobody else, what failed too often is tried so long after its last failure.
+# Without an alternative, a circuit breaker is tried again this long after its last failure.
 _LEAST_WAIT = 3.0
 
 
 class EndpointPool:
-    """Endpoints in the order of preference; may be used by several threads at once.
+    """Endpoints in order of preference; thread-safe.
 
     Raises:
-        NoRpcError: there is none.
+        NoEndpointError: there is no endpoint.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class EndpointPool:
             lambda endpoint, fault: self.quarantine(endpoint, fault, is_foreign=True),
             self._failed,
         )
-        # Who did the last work.
+        # The endpoint that did the last work.
         self._last: Endpoint | None = None
         self._list.count_usable()
 
@@ -73,13 +73,14 @@ class EndpointPool:
         max_bytes: int = MOST_BYTES,
         providers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return the endpoints at these addresses; asks none yet. See `JsonRpcClient`.
+        """Return a pool of the endpoints at these URLs; sends no request yet.
 
-        `providers`: the provider's name by host, where the host does not tell; see `provider_of`.
+        See `JsonRpcClient`. `providers` maps a host to its provider, where the host name does not
+        show it; see `provider_of`.
 
         Raises:
-            NoRpcError: no address is given.
-            InputError: one is no http(s) address.
+            NoEndpointError: there is no URL.
+            InputError: a URL is not an http(s) address.
         """
         endpoints = []
         for url in map(str.strip, urls):
@@ -88,12 +89,12 @@ class EndpointPool:
         return cls(endpoints, chain_id, clock)
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         for endpoint in self._list:
             endpoint.close()
 
     def view(self, timeout_seconds: float = VIEW_SECONDS) -> PoolView:
-        """Return the endpoints as who sends, or looks beside the indexer, asks them."""
+        """Return a view of the endpoints for sending and for reads besides the indexer's."""
         return PoolView(tuple(self._list), timeout_seconds, self.witness_quorum)
 
     def broadcast(self, raws: Sequence[bytes]) -> list[list[BroadcastAnswer]]:
@@ -108,7 +109,7 @@ class EndpointPool:
 
     @property
     def listed(self) -> EndpointList:
-        """Each, in the order of the settings, and who of them was proven wrong."""
+        """Endpoints in configured order, with those that were proven wrong."""
         return self._list
 
     def providers(self) -> dict[str, str]:
@@ -117,7 +118,7 @@ class EndpointPool:
 
     @property
     def witness_quorum(self) -> WitnessQuorum:
-        """Who counts as a witness among the endpoints, and how many have to agree."""
+        """Witnesses among the endpoints, and how many of them have to agree."""
         return WitnessQuorum(self.providers())
 
     @property
@@ -126,7 +127,7 @@ class EndpointPool:
         return tuple(self._checkpoints.values())
 
     def hold(self, checkpoint: Checkpoint) -> None:
-        """Let no endpoint be used from now on that shows another block at this height."""
+        """Require this block of every endpoint from now on, and prove each of them again."""
         if self._checkpoints.get(checkpoint.number) != checkpoint:
             self._checkpoints[checkpoint.number] = checkpoint
             self.recheck()
@@ -138,13 +139,13 @@ class EndpointPool:
         only: str | None = None,
         avoid: Iterable[str] = (),
     ) -> T:
-        """Let one endpoint do all of `work`, so that its parts come from one view of the chain.
+        """Run all of `work` with one endpoint, so that its parts come from one view of the chain.
 
         `only` and `avoid` are names of endpoints.
 
         Raises:
-            TransientError: none could, and why the last one could not.
-            InputError: `only` names none; all are on another chain, and were from the start.
+            TransientError: every endpoint failed; the message has the last failure.
+            InputError: `only` names no endpoint, or all are on another chain since the start.
         """
         chosen = self._asked_for(only, set(avoid))
         self._recovery.call_back(chosen)
@@ -169,15 +170,15 @@ class EndpointPool:
         raise failure
 
     def others(self, than: str) -> list[Endpoint]:
-        """Return the endpoints besides `than` that may be asked, best first.
+        """Return the usable endpoints other than `excluded`, best first.
 
-        Those that are quarantined or have asked us to wait are left out. Prove each before it is
-        asked.
+        Endpoints that are quarantined or rate-limited are left out. The caller must prove each one
+        before using it.
         """
         return self._usable_without({than})
 
     def other_witnesses(self, than: str) -> list[Endpoint]:
-        """Return what `others` does, but for endpoints that are one witness with `than`."""
+        """Return `other_endpoints` without those of the same witness as `excluded`."""
         return self._usable_without(self.witness_quorum.same_witness(than))
 
     def _usable_without(self, names: Container[str]) -> list[Endpoint]:
@@ -187,20 +188,20 @@ class EndpointPool:
         ]
 
     def prove(self, endpoint: Endpoint, *, seconds: float | None = None) -> None:
-        """Make sure that the endpoint is on our chain; asks only where that is not known.
+        """Ensure that the endpoint is on the configured chain; a recent proof is reused.
 
-        `seconds` is how long the first answer may take; None: as usual.
+        `timeout_seconds` is how long the first response may take; None uses the client's timeout.
 
         Raises:
-            RpcError: it does not answer, or is on another chain and quarantined for it.
-            InputError: all are on another chain, and were from the start.
+            RpcError: no response, or the endpoint is on another chain and was quarantined.
+            InputError: all endpoints are on another chain since the start.
         """
         endpoint = self._list.of(endpoint)
         if endpoint.status.is_proven(self.clock()):
             return
         if endpoint.status.until_readmitted:
             raise RpcError(endpoint.name, ErrorKind.QUARANTINED, endpoint.status.quarantined or "")
-        # Who waits for an endpoint to come up calls this again and again.
+        # A caller that waits for an endpoint to come up calls this repeatedly.
         endpoint.health.wait_at_most(_LEAST_WAIT)
         fault = endpoint.fault_in_chain(self.chain_id, self.checkpoints, seconds=seconds)
         if fault is None:
@@ -213,7 +214,7 @@ class EndpointPool:
         raise RpcError(endpoint.name, ErrorKind.QUARANTINED, fault)
 
     def recheck(self) -> None:
-        """Prove every endpoint anew before it is used again: something does not fit."""
+        """Require a new proof of every endpoint before its next use."""
         for endpoint in self._list:
             endpoint.status.unprove()
 
@@ -225,10 +226,10 @@ class EndpointPool:
         *,
         is_foreign: bool = False,
     ) -> None:
-        """Use the endpoint no more, until its chain is found right again, or a restart.
+        """Stop using the endpoint until its chain is found to be right, or until a restart.
 
-        `checkpoint` is a block that it must show besides the usual ones before it is trusted.
-        `is_foreign`: it shows another chain, and is not sent to either.
+        `checkpoint` is a block that it must show, besides the usual ones, before it is released.
+        `is_foreign`: it serves another chain, so transactions are not sent to it either.
         """
         endpoint = self._list.of(endpoint)
         endpoint.status.quarantine(reason, self.clock(), checkpoint, is_foreign=is_foreign)
@@ -237,7 +238,7 @@ class EndpointPool:
         self._list.count_usable()
 
     def quarantined(self) -> dict[str, str]:
-        """Return who is not used at all, by name, and why."""
+        """Return the reason of each quarantined endpoint, by its name."""
         return {
             endpoint.name: endpoint.status.quarantined
             for endpoint in self._list
@@ -245,24 +246,24 @@ class EndpointPool:
         }
 
     def states(self) -> dict[str, str]:
-        """Return in a word how each endpoint is, by name; of a quarantine also why."""
+        """Return a short description of each endpoint's state, by its name."""
         now = self.clock()
         return {endpoint.name: endpoint.status.in_a_word(now) for endpoint in self._list}
 
     def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
-        """Prefer others for a while: its answers contradict themselves, or another one's."""
+        """Prefer other endpoints for a while, because this one's responses are inconsistent."""
         endpoint = self._list.of(endpoint)
         metrics.INCONSISTENT.labels(endpoint.name, check).inc()
         endpoint.status.mark_degraded(self.clock())
 
     def acquit(self, endpoints: Iterable[Endpoint]) -> None:
-        """Take back what was held against them: nobody was any better."""
+        """Clear the recorded failures of these endpoints, because no other did better."""
         for endpoint in endpoints:
             self._list.of(endpoint).status.acquit()
         self._list.count_usable()
 
     def restore_endpoints_after_outvote(self, outvoted: str) -> None:
-        """Prefer again the endpoints that were behind one that was outvoted."""
+        """Restore the endpoints that seemed to lag behind one that was outvoted."""
         self.acquit(one for one in self._list if one.name != outvoted and one.status.is_behind)
 
     # --- one piece of work ---
@@ -282,7 +283,7 @@ class EndpointPool:
         self, endpoint: Endpoint, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
     ) -> T:
         if self._last is not None and self._last is not endpoint:
-            # On each switch: what it showed before may not be what it shows now.
+            # Prove again on each switch: the node behind the address may have changed.
             endpoint.status.unprove()
         self.prove(endpoint)
         result = work(endpoint)
@@ -303,7 +304,7 @@ class EndpointPool:
         return result
 
     def record_failure(self, endpoint: Endpoint, error: RpcError) -> None:
-        """Prefer other endpoints for a while: this one failed at something outside of `use`."""
+        """Record a failure outside of `run_with_endpoint`; others are preferred for a while."""
         self._failed(endpoint, error)
         self._list.count_usable()
 
@@ -312,7 +313,7 @@ class EndpointPool:
             self.quarantine(endpoint, f"refused us again and again: {error.words}")
 
     def _compare_speed(self, endpoint: Endpoint) -> None:
-        """Take its place from an endpoint that is far slower than another one was."""
+        """Demote the endpoint if it is much slower than another one was."""
         for other in self._list:
             if other is not endpoint and other.refusal() is None:
                 slower = endpoint.health.slower_than(other.health)

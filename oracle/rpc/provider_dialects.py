@@ -1,9 +1,9 @@
-"""What providers write when they refuse, as one table, and what each message means.
+"""Error messages of RPC providers, as one table, and what each message means.
 
-Providers change their messages overnight: only the speed of a reaction depends on this table. A
-message that no row matches is `UNKNOWN`, and is asked of another endpoint, then for less. The
-tests play every row, alone and as the last endpoint that is alive.
-See docs/reference/rpc-requirements.md#errors-when-reading.
+Providers change their messages without notice, so only the speed of a reaction depends on this
+table. A message that no row matches is `UNKNOWN`: another endpoint is tried, then a smaller range.
+The tests play every row, alone and as the last endpoint that responds. See
+docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 import re
@@ -15,7 +15,7 @@ from oracle.rpc.error_kinds import ErrorKind
 
 
 class Refused(StrEnum):
-    """What a provider refuses; the tests play a row accordingly."""
+    """Feature that a provider refuses; the tests simulate a row accordingly."""
 
     RATE = "too many requests"
     BLOCKS = "too many blocks in one range"
@@ -28,10 +28,10 @@ class Refused(StrEnum):
 
 
 class Dialect(NamedTuple):
-    """One way to refuse; the first row whose `pattern` matches a message gives its kind.
+    """One error message of a provider; the first row whose `pattern` matches gives the kind.
 
-    `pattern` is a regular expression; an empty one matches by `code` alone, where no pattern
-    matches. `example` may hold {limit}, {first}, {last}, {half}, {hexes}, {asked} and {method}.
+    `pattern` is a regular expression; an empty one matches by `code` alone, if no pattern matches.
+    `example` may contain {limit}, {first}, {last}, {half}, {hexes}, {asked} and {method}.
     """
 
     kind: ErrorKind
@@ -52,7 +52,7 @@ _METHOD = (ErrorKind.UNSUPPORTED, Refused.METHOD)
 _BATCH = (ErrorKind.UNSUPPORTED, Refused.BATCH)
 
 _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
-    # --- the rate ---
+    # --- rate limits ---
     (
         _RATE,
         r"rate.?limit",
@@ -97,7 +97,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
         "Polygon CDK",
         "batch requests are disabled",
     ),
-    # --- blocks, then results: messages that have no other meaning ---
+    # --- block ranges, then results: messages with no other meaning ---
     (
         _BLOCKS,
         r"limited to (?:a )?[\d,]+",
@@ -278,7 +278,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
         "LlamaRPC",
         "too much, retry with the range {first}-{half}",
     ),
-    # --- time ---
+    # --- timeouts ---
     (
         _TIME,
         r"tim(?:ed?|e) ?-?out",
@@ -298,7 +298,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
     (_TIME, r"aborted", -32000, "Geth", "execution aborted (timeout = 5s)"),
     (_TIME, r"took too long", -32000, "dRPC", "the query took too long"),
     (_TIME, r"deadline exceeded", -32000, "Erigon", "context deadline exceeded"),
-    # --- a block that is not there yet ---
+    # --- blocks that do not exist yet ---
     (
         _HEAD,
         r"(?:block|height) is out of range|outofrange",
@@ -325,7 +325,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
         "Avalanche",
         "requested to block {last} after last accepted block {first}",
     ),
-    # --- history ---
+    # --- pruned history ---
     (_HISTORY, r"pruned", 4444, "Geth", "pruned history unavailable"),
     (
         _HISTORY,
@@ -350,7 +350,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
         "old data not available due to pruning",
     ),
     (_HISTORY, r"state .*discarded", -32000, "Substrate", "state already discarded for {first}"),
-    # --- methods ---
+    # --- unsupported methods ---
     (
         _METHOD,
         r"unsupported (?:rpc )?method",
@@ -389,7 +389,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
     ),
     (_METHOD, r"method .*disabled", -32601, "Erigon", "the method {method} is disabled"),
     (_METHOD, r"(?:unknown|no such) method", -32601, "OpenEthereum", "unknown method {method}"),
-    # --- messages that may mean something else ---
+    # --- ambiguous messages ---
     (
         _BLOCKS,
         "range",
@@ -405,7 +405,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
         "query must be smaller than size {limit}",
     ),
     (_BLOCKS, r"max(?:imum)? blocks", -32000, "zkSync", "max blocks: {limit}"),
-    # --- codes, where no message says more ---
+    # --- codes, for messages that match no pattern ---
     (_RATE, "", 429, "HTTP in JSON", "slow down"),
     (_RATE, "", 42903, "Chainstack", "slow down"),
     (_RATE, "", -32007, "QuickNode", ""),
@@ -418,7 +418,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
     (_TIME, "", -32002, "EIP-1474", ""),
     (_METHOD, "", -32004, "EIP-1474", ""),
     (_METHOD, "", -32601, "JSON-RPC 2.0", ""),
-    # -32005 alone may mean the rate or the size: without a message it is the size.
+    # -32005 may mean a rate limit or a size limit; without a message it counts as a size limit.
     (_RESULTS, "", -32005, "EIP-1474", ""),
 )
 DIALECTS = tuple(
@@ -443,13 +443,13 @@ _THROTTLED_PAGE = re.compile(r"too many requests|rate.?limit|throttl", re.IGNORE
 
 
 def kind_of(code: int, message: str) -> ErrorKind:
-    """Return what a JSON-RPC error means, by its message first and by its code last."""
+    """Return the kind of a JSON-RPC error, by its message or else by its code."""
     row = _match(message)
     return _CODES.get(code, ErrorKind.UNKNOWN) if row is None else row.kind
 
 
 def is_batch_refusal(message: str) -> bool:
-    """Return whether a message refuses a batch for being one, whatever its requests are."""
+    """Return whether a message refuses batches as such, regardless of the requests in them."""
     row = _match(message)
     return row is not None and row.refused is Refused.BATCH
 
@@ -460,12 +460,12 @@ def _match(message: str) -> Dialect | None:
 
 @cache
 def _patterns() -> tuple[tuple[Dialect, re.Pattern[str]], ...]:
-    """Return the compiled patterns; a command that meets no error compiles none of them."""
+    """Return the compiled patterns; compiled on first use, because most commands meet no error."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 
 def blocks_in(message: str) -> int | None:
-    """Return how many blocks a provider takes in one range, or None if the message names none."""
+    """Return the provider's limit of blocks in one range, or None if the message has none."""
     found = _LIMIT.search(message)
     if found is None:
         return None
@@ -473,7 +473,7 @@ def blocks_in(message: str) -> int | None:
 
 
 def range_in(message: str) -> tuple[int, int] | None:
-    """Return the range that a provider suggests, as it wrote it; it may be nonsense."""
+    """Return the range that a provider suggests, unchecked; it may be invalid."""
     found = _SUGGESTED.search(message)
     return None if found is None else (_height(found[1]), _height(found[2]))
 
@@ -483,5 +483,5 @@ def _height(written: str) -> int:
 
 
 def is_throttled_page(body: bytes) -> bool:
-    """Return whether something that is no JSON-RPC response asks the caller to wait."""
+    """Return whether a body that is not JSON-RPC reports a rate limit."""
     return _THROTTLED_PAGE.search(body[:2_000].decode("utf-8", "replace")) is not None

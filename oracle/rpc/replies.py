@@ -1,8 +1,8 @@
-"""What comes back from JSON-RPC: whose question it answers, and what its `error` says.
+"""JSON-RPC responses: which request a response belongs to, and what its `error` means.
 
-The one place where ids are compared, for reading and for sending: an answer to another question is
-no answer but a broken connection, behind a proxy that mixed two up. Errors have as many shapes as
-there are vendors; their own words must reach whoever operates us.
+Request ids are compared only here, for reading and for sending: a response to another request
+counts as a broken connection, because a proxy mixed up two responses. Vendors return errors in many
+shapes; their messages must reach the operator.
 """
 
 import re
@@ -18,18 +18,18 @@ from oracle.rpc.provider_dialects import kind_of
 
 T = TypeVar("T")
 
-# HTTP's code of too many requests, which some write into JSON as well.
+# HTTP 429 (Too Many Requests), which some endpoints also use as a JSON-RPC code.
 _TOO_MANY = 429
-# How much of what is no JSON-RPC is read, and how much of its text is shown.
+# How many bytes of a body that is not JSON-RPC are read, and how many characters are shown.
 _READ, _SHOWN = 2_000, 120
 _MARKS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-# Where vendors put their words, the usual place first.
+# Fields in which vendors put the error message, the usual one first.
 _WORDS = ("message", "error", "reason", "detail", "details", "description", "title")
 
 
 class Reply(msgspec.Struct, Generic[T], gc=False):
-    """A JSON-RPC answer; `result` is unset where there is none, `error` of whatever shape."""
+    """A JSON-RPC response; `result` is UNSET if there is none, `error` has any shape."""
 
     id: object = None
     result: T | msgspec.UnsetType | None = msgspec.UNSET
@@ -37,23 +37,23 @@ class Reply(msgspec.Struct, Generic[T], gc=False):
 
     @property
     def is_told(self) -> bool:
-        """Whether it is an answer at all: a result, which may be null, or an error."""
+        """Whether it has a result, which may be null, or an error."""
         return self.error is not None or self.result is not msgspec.UNSET
 
 
 class JsonRpcErrorBody(msgspec.Struct):
-    """What the `error` of an answer says; `code` 0 and no words where it does not."""
+    """The `error` of a response; `code` is 0 and `message` empty if it has none."""
 
     code: int = 0
     message: str = ""
 
     def is_by_code(self) -> bool:
-        """Tell whether its words alone say nothing that we know."""
+        """Return whether the message alone does not show the kind of error."""
         return kind_of(0, self.message) is ErrorKind.UNKNOWN and self.code != _TOO_MANY
 
 
 def is_cut(body: bytes) -> bool:
-    """Tell whether JSON ends before what it opened is closed, and not where it went wrong."""
+    """Return whether JSON ends before its brackets are closed, rather than being malformed."""
     first, last = body.lstrip()[:1], body.rstrip()[-1:]
     if first not in (b"", b"{", b"["):
         return False
@@ -65,7 +65,7 @@ def is_cut(body: bytes) -> bool:
 
 
 def fault_of(error: object) -> JsonRpcErrorBody:
-    """Read the `error` of an answer: an object as it should be, or text, a number, a list."""
+    """Parse the `error` of a response: an object, as specified, or a text, a number, a list."""
     if isinstance(error, list):
         return fault_of(error[0]) if error else JsonRpcErrorBody()
     if isinstance(error, dict):
@@ -85,7 +85,7 @@ def _code(written: object) -> int:
 
 
 def _words(error: dict[str, Any]) -> str:
-    """Return the message, and what stands beside it as text, as some put the reason there."""
+    """Return the message with any text in `data`, where some vendors put the reason."""
     said = next((error[name] for name in _WORDS if error.get(name)), "")
     if isinstance(said, dict):
         said = _words(said)
@@ -103,22 +103,22 @@ def _text(said: object) -> str:
 
 
 def is_of(given: object, asked: int, *, is_error: bool) -> bool:
-    """Tell whether an answer with the id `given` is one to our question of the id `asked`.
+    """Return whether a response with this id answers the request with this id.
 
-    Some write a number as text, or with a point; an error may come without any id.
+    Some endpoints write a number as text or with a decimal point; an error may have no id.
     """
     return is_error if given is None else _number(given) == asked
 
 
 def by_question(replies: Iterable[Reply[T]], asked: Collection[int]) -> dict[int, Reply[T]] | None:
-    """Return the answers of a batch by the ids of their questions; some may be left out.
+    """Return the responses of a batch by request id; some may be missing.
 
-    None: one answers a question that was not asked, or two the same one.
+    Returns None if a response has an id that was not requested, or if two have the same id.
     """
     found: dict[int, Reply[T]] = {}
     for reply in replies:
         if reply.id is None and reply.error is not None:
-            # It does not say which one it refuses: none of them was answered.
+            # An error without an id does not name its request; that request counts as unanswered.
             continue
         number = _number(reply.id)
         if number is None or number in found or number not in asked:
@@ -135,13 +135,13 @@ def _number(given: object) -> int | None:
 
 
 def snippet(body: bytes) -> str:
-    """Return the beginning of what came, as text for people; a web page without its marks."""
+    """Return the beginning of a body as readable text, without the tags of a web page."""
     text = _MARKS.sub(" ", body[:_READ].decode("utf-8", "replace"))
     return " ".join(text.split())[:_SHOWN]
 
 
 def is_mistaken(body: bytes, asked: Collection[int]) -> bool:
-    """Tell whether what could not be read as an answer is one to another question."""
+    """Return whether a body that failed to decode is a response to another request."""
     try:
         said = decoder_of(Reply[object] | list[Reply[object]]).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -149,13 +149,13 @@ def is_mistaken(body: bytes, asked: Collection[int]) -> bool:
     return by_question(said if isinstance(said, list) else [said], asked) is None
 
 
-# msgspec 0.22 writes down what it learns of a class while it learns it: a second thread that
-# makes a decoder for the same class meanwhile gets one that crashes the process.
+# msgspec 0.22 caches what it learns of a class while it learns it: a second thread that makes a
+# decoder for the same class meanwhile gets one that crashes the process.
 _LEARNING = Lock()
 
 
 def decoder_of(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
-    """Return the decoder of this type of answer, made once; any thread may ask."""
+    """Return the cached decoder for this type of body; thread-safe."""
     with _LEARNING:
         return _decoder(shape)
 

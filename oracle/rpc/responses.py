@@ -1,4 +1,4 @@
-"""What endpoints answer, as typed structs: a field that is missing or misshapen never gets in."""
+"""Typed structs for the responses of endpoints; a missing or malformed field is rejected."""
 
 import re
 from typing import Annotated
@@ -16,10 +16,10 @@ Quantity = Annotated[str, Meta(min_length=3, max_length=66)]
 Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
 
 
-# None of them can be part of a circle: keeping them from the garbage collector is worth a tenth
-# of the whole way of a log.
+# None of the structs can be part of a reference cycle: excluding them from garbage collection saves
+# a tenth of the time spent on a log.
 class LogResponse(Struct, gc=False, rename="camel"):
-    """An entry of `eth_getLogs`; a pending one, without a block, does not fit."""
+    """A log of `eth_getLogs`; a pending log, which has no block, is rejected."""
 
     address: Hex20
     topics: Topics
@@ -30,12 +30,12 @@ class LogResponse(Struct, gc=False, rename="camel"):
     transaction_index: Quantity
     log_index: Quantity
     removed: bool | None = False
-    # Not every endpoint says it, and some write it otherwise than headers do.
+    # Some endpoints omit it, and some format it differently than in headers.
     block_timestamp: object = None
 
 
 class BlockResponse(Struct, gc=False, rename="camel"):
-    """What we keep of `eth_getBlockByNumber`."""
+    """The fields used of `eth_getBlockByNumber`."""
 
     number: Quantity
     hash: Hex32
@@ -44,7 +44,7 @@ class BlockResponse(Struct, gc=False, rename="camel"):
 
 
 class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
-    """A header of whatever chain: what it lacks, or writes otherwise, cannot prove anything."""
+    """A header of any chain; a missing or unusual field cannot prove anything."""
 
     receipts_root: object = None
     transactions_root: object = None
@@ -64,12 +64,12 @@ class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
     excess_blob_gas: object = None
     parent_beacon_block_root: object = None
     requests_hash: object = None
-    # Hashes, read only where receipts must be asked for one by one.
+    # Transaction hashes, read only if receipts must be requested one by one.
     transactions: Raw = Raw(b"[]")
 
 
 class TransactionResponse(Struct, gc=False, rename={"sender": "from", "block_hash": "blockHash"}):
-    """What we keep of `eth_getTransactionByHash`; `to` is None for a creation."""
+    """The fields used of `eth_getTransactionByHash`; `to` is None for a contract creation."""
 
     hash: Hex32
     block_hash: Hex32 | None
@@ -84,7 +84,7 @@ _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 
 def number(endpoint: str, written: str | None) -> int:
-    """Read a quantity that the endpoint of this name gave.
+    """Parse a quantity returned by the endpoint of this name.
 
     Raises:
         RpcError: it is not `0x` and hex digits.
@@ -95,10 +95,10 @@ def number(endpoint: str, written: str | None) -> int:
 
 
 def block_ref(endpoint: str, answer: BlockResponse) -> BlockRef:
-    """Read the header of a block that the endpoint of this name gave.
+    """Parse a block header returned by the endpoint of this name.
 
     Raises:
-        RpcError: a number or a hash in it is none.
+        RpcError: a number or a hash in it is malformed.
     """
     own, parent = answer.hash.lower(), answer.parent_hash.lower()
     if _HASH.fullmatch(own) is None or _HASH.fullmatch(parent) is None:

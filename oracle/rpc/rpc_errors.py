@@ -1,8 +1,8 @@
-"""The one door through which an endpoint's failures become ours.
+"""Exceptions for the failures of endpoints, and their translation from HTTP and JSON-RPC.
 
-Messages differ from provider to provider: `provider_dialects` lists many, and nothing here trusts
-them. `error_kinds` lists what follows from each kind.
-See docs/reference/rpc-requirements.md#errors-when-reading.
+Messages differ from provider to provider: `provider_dialects` lists many, and nothing here relies
+on them. `error_kinds` lists the reaction to each kind. See
+docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 import re
@@ -28,40 +28,41 @@ from oracle.telemetry.safe_text import without_secrets
 __all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "ErrorKind", "RpcError", "all_failed"]
 
 _LONGEST_WORDS = 200
-# Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
+# A longer Retry-After is cut to this: a year would outlast the daemon.
 _LONGEST_WAIT = 3600.0
 
 
-# Calls are run by the EVM; of no other question can a revert be the answer.
+# The EVM runs these calls; no other method can revert.
 _RUN = frozenset({"eth_call", "eth_estimateGas"})
-# JSON-RPC's code of a revert, in Geth and those who follow it.
+# JSON-RPC code of a revert, in Geth and compatible clients.
 _REVERT_CODE = 3
-# Geth, Erigon, Anvil, Hardhat, Ganache, Besu, Reth say "revert"; OpenEthereum and Nethermind
-# "VM execution error"; the others stop the EVM in another way.
+# Geth, Erigon, Anvil, Hardhat, Ganache, Besu and Reth write "revert"; OpenEthereum and Nethermind
+# "VM execution error"; the other messages mean that the EVM stopped in another way.
 _REVERT = re.compile(
     r"revert|vm execution error|invalid opcode|out of gas|stack (?:under|over)flow"
     r"|bad instruction|invalid jump|always failing transaction",
     re.IGNORECASE,
 )
-# The rate, or a quota; elsewhere some of them mean what is said beside them.
+# A rate limit or a quota; at some providers the message gives another meaning.
 _WAIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
 _OTHER_THAN_RATE = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
-# How Nethermind and OpenEthereum begin a revert's output.
+# Prefix of a revert's output in Nethermind and OpenEthereum.
 _REVERTED = "Reverted "
 
 
 class NoEndpointError(InputError):
-    """There is no endpoint to ask."""
+    """No endpoint is configured."""
 
 
 class RpcError(TransientError):
-    """One endpoint did not give what it was asked for.
+    """A request to an endpoint failed.
 
-    `retry_after` in seconds, where it said so; `blocks` is the most that it takes in one range,
-    where it said so; `suggested` the range that it would answer, first and last block, as it
-    wrote it: equal to the asked one, inverted or outside of it as it may be
-    (docs/reference/rpc-requirements.md#errors-when-reading).
-    `of_batch`: one answer to a whole batch. `is_ours`: it is our own limit that it exceeds.
+    `retry_after`: seconds to wait, if the endpoint stated them. `max_blocks`: the endpoint's limit
+    of blocks in one range, if stated. `suggested_range`: first and last block of the range that the
+    endpoint would accept, unchecked; it may equal the requested one, be inverted or lie outside of
+    it (docs/reference/rpc-requirements.md#errors-when-reading). `is_for_whole_batch`: one error for
+    a whole batch. `exceeds_own_limit`: the response exceeds a limit of the daemon, not of the
+    endpoint.
     """
 
     def __init__(
@@ -85,10 +86,10 @@ class RpcError(TransientError):
 
 
 class CallRefusedError(RpcError):
-    """The endpoint understood the question and said no.
+    """The endpoint understood the request and returned an error.
 
-    `code` is JSON-RPC's, 0 where there is none; `message` its own words; `data` what a call that
-    reverted returned, None where it did not say.
+    `code` is the JSON-RPC code, 0 if there is none; `message` the endpoint's message; `data` the
+    output of a call that reverted, None if the endpoint omitted it.
     """
 
     def __init__(
@@ -102,13 +103,13 @@ class CallRefusedError(RpcError):
 
     @property
     def is_rate_limited(self) -> bool:
-        """It was asked too often."""
+        """Whether the endpoint refused the request because of its rate limit."""
         is_by_code = self.code in _WAIT_CODES and not _OTHER_THAN_RATE.search(self.message)
         return is_by_code or kind_of(0, self.message) is ErrorKind.THROTTLED
 
 
 class RevertError(CallRefusedError):
-    """The call was run and reverted: an answer of the EVM, which every endpoint would give."""
+    """The call was executed and reverted, which every endpoint would report."""
 
     @property
     @override
@@ -117,7 +118,7 @@ class RevertError(CallRefusedError):
 
 
 class RpcTimeoutError(RpcError):
-    """Nothing came in time: no connection, or none of an answer to what was asked over one."""
+    """No connection was made, or no response arrived, in time."""
 
     def __init__(self, endpoint: str, phase: Literal["connect", "answer"]) -> None:
         kind = ErrorKind.UNREACHABLE if phase == "connect" else ErrorKind.SLOW
@@ -131,7 +132,7 @@ def _shown(words: str) -> str:
 
 
 def all_failed(failures: Sequence[RpcError]) -> RpcError:
-    """Return the last of these, with what came before it."""
+    """Return the last of these failures, with the earlier ones in its message."""
     last = failures[-1]
     others = "; ".join(str(error) for error in failures[:-1])
     words = f"{last.words} (before that: {others})" if others else last.words
@@ -139,7 +140,7 @@ def all_failed(failures: Sequence[RpcError]) -> RpcError:
 
 
 def above_limit(endpoint: str, most: int) -> RpcError:
-    """Tell that an answer has more than the `most` bytes that we read, whatever it says."""
+    """Return the error for a response larger than the `max_bytes` that are read."""
     words = f"an answer of more than [chain] max_response_mib = {most / 2**20:g}"
     error = RpcError(endpoint, ErrorKind.TOO_LARGE, words)
     error.is_ours = True
@@ -149,7 +150,10 @@ def above_limit(endpoint: str, most: int) -> RpcError:
 def from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> RpcError | None:
-    """Translate an HTTP status; None where the body has the answer (also of some errors)."""
+    """Return the error for an HTTP status; None if the body is to be parsed.
+
+    Some endpoints return JSON-RPC errors with an HTTP error status.
+    """
     wait = _retry_after(headers)
     is_json = body[:1] in (b"{", b"[")
     asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
@@ -157,7 +161,7 @@ def from_status(
         return RpcError(endpoint, ErrorKind.THROTTLED, _told(status, body), retry_after=wait)
     if not is_json and is_batch_refusal(snippet(body)):
         return RpcError(endpoint, ErrorKind.UNSUPPORTED, _told(status, body))
-    # In this order: most bodies are large, and tell of no error.
+    # In this order, because most bodies are large and contain no error.
     tells = status in _TOLD_BY_BODY and is_json and b'"error"' in body
     if status in _STATUSES and not tells:
         error = RpcError(endpoint, _STATUSES[status], _told(status, body))
@@ -172,7 +176,7 @@ def from_status(
 
 
 def _told(status: int, body: bytes) -> str:
-    """Return the status, and the endpoint's own words where it has some."""
+    """Return the status, with an excerpt of the body if there is one."""
     return f"HTTP {status}: {said}" if (said := snippet(body)) else f"HTTP {status}"
 
 
@@ -182,11 +186,11 @@ def _no_json(headers: Mapping[str, str], body: bytes) -> str:
     return f"{words} It says: {said}" if (said := snippet(body)) else words
 
 
-# What a status without JSON-RPC says of whatever was asked, which may be a batch.
+# Kinds of an HTTP status without JSON-RPC that apply to the whole request, maybe a batch.
 OF_ITS_STATUS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
-# The question is what was not liked, or that it was one of a batch.
+# The endpoint rejected the request, or the fact that it was part of a batch.
 _NOT_UNDERSTOOD = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-# Some answer JSON-RPC errors, which say more, under these.
+# Some endpoints return JSON-RPC errors, which are more precise, with these statuses.
 _TOLD_BY_BODY = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
 _REFUSALS = {
     HTTPStatus.UNAUTHORIZED,
@@ -200,13 +204,13 @@ _STATUSES: dict[int, ErrorKind] = {
     HTTPStatus.REQUEST_TIMEOUT: ErrorKind.SLOW,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ErrorKind.TOO_LARGE,
     HTTPStatus.GATEWAY_TIMEOUT: ErrorKind.SLOW,
-    # Of a cache in front of it: the server behind did not answer in time.
+    # From a cache in front of the server, which did not respond in time.
     524: ErrorKind.SLOW,
 }
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Read seconds, or a date by the server's own clock; an hour at most."""
+    """Parse Retry-After: seconds, or a date by the server's own clock; at most an hour."""
     written = headers.get("Retry-After", "")
     if written.isdecimal():
         return min(_LONGEST_WAIT, float(written))
@@ -219,7 +223,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def from_fault(endpoint: str, method: str, error: object) -> CallRefusedError:
-    """Translate the `error` of a JSON-RPC answer, by its words first and by its code last."""
+    """Return the error for the `error` of a JSON-RPC response, by its message, then its code."""
     fault = fault_of(error)
     kind = kind_of(fault.code, fault.message)
     data = _data(error.get("data")) if isinstance(error, dict) else None
@@ -231,16 +235,16 @@ def from_fault(endpoint: str, method: str, error: object) -> CallRefusedError:
 
 
 def _with_limits(error: RpcError, message: str) -> RpcError:
-    """Add the range that a message suggests, or the limit that it states, and return the error."""
+    """Add the range that a message suggests, or the limit that it states; return the error."""
     if error.kind is ErrorKind.TOO_LARGE:
         error.suggested = range_in(message)
-        # A suggested range is about this request; a stated limit, about every request.
+        # A suggested range concerns this request; a stated limit concerns every request.
         error.blocks = None if error.suggested else blocks_in(message)
     return error
 
 
 def _data(given: object) -> str | None:
-    """Find the revert's output: some endpoints wrap it once more, or begin it with a word."""
+    """Return the revert's output; some endpoints nest it once more or add a prefix."""
     if isinstance(given, dict):
         given = given.get("data") or given.get("result")
     if not isinstance(given, str):
@@ -250,7 +254,7 @@ def _data(given: object) -> str | None:
 
 
 def from_body(endpoint: str, method: str, body: bytes, words: str) -> RpcError:
-    """Translate a body with status 200 that is no JSON-RPC answer; `words` say what is wrong."""
+    """Return the error for a body with status 200 that is not a JSON-RPC response."""
     if is_throttled_page(body):
         return RpcError(endpoint, ErrorKind.THROTTLED, f"{method}: no answer, but a wish to wait")
     kind = ErrorKind.CUT if is_cut(body) else ErrorKind.INVALID

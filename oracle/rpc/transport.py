@@ -1,6 +1,6 @@
-"""HTTP to one address: one request, one answer, in bounded space and time; nothing is repeated.
+"""HTTP client for one address: one request, one response, bounded in size and time, no retries.
 
-Its URL may hold a key: nothing of it but scheme, host and port is ever in a text.
+The URL may contain a key: only scheme, host and port appear in messages.
 """
 
 import ssl
@@ -26,24 +26,28 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 from oracle.telemetry.safe_text import BLACKED_OUT, hide, tokens_in_host
 
 CONNECT_SECONDS = 5.0
-# The library must never repeat a request: it may be a send.
+# The library must never retry a request, because it may be a transaction.
 _RETRIES = 0
 _CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
 _PART = 256 * 1024
-# A body that takes longer than the first byte may must bring so much a second, on average: else
-# whoever sends a byte now and then would hold us until the end of the whole time.
+# A body that takes longer than the timeout for its first byte must arrive at this many bytes per
+# second on average; else a server that sends a byte now and then would block until the total
+# timeout.
 _LEAST_RATE = 64 * 1024
-# Headers are shorter as a rule.
+# Headers are usually shorter than this.
 _PEEKED = 8 * 1024
 
 
-# The IP address to connect to, for a host and a port.
+# Chooses the IP address to connect to, for a host and a port.
 AddressChoice = Callable[[str, int], str]
 
 
 class HttpAnswer(NamedTuple):
-    """What came back; `body` without blanks and BOM around it, `is_cut`: only its beginning."""
+    """An HTTP response; `body` has no surrounding whitespace or BOM.
+
+    `is_truncated`: the body exceeds the limit and has only its beginning.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -53,11 +57,11 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Who we are to a host of our own, and which one it must be: files, and headers.
+    """Credentials for a host of the operator's own: headers, client certificate, CA file.
 
-    Such a host is asked without the proxies and passwords of the environment. `choose_address`
-    returns the IP address to connect to for a host and a port, and may raise an `OracleError`:
-    the name is not resolved a second time. None: any address that the name resolves to.
+    Requests to the host ignore the proxies and passwords of the environment. `choose_address`
+    returns the IP address to connect to for a host and a port, and may raise an `OracleError`; the
+    name is not resolved a second time. With None any address that the name resolves to is used.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -67,9 +71,9 @@ class HttpAccess:
 
 
 class BoundedHttp:
-    """One address, asked over a few connections that are kept; may be used by several threads.
+    """HTTP client of one address over a few kept-alive connections; thread-safe.
 
-    `name` stands for it in errors; of an answer at most `max_bytes` are read.
+    `name` stands for the URL in errors; at most `max_bytes` of a response are read.
     """
 
     def __init__(
@@ -82,11 +86,11 @@ class BoundedHttp:
         self._session = _opened(url, access)
 
     def renew(self) -> None:
-        """Ask over new connections from now on; these end with who uses them now."""
+        """Use new connections from now on; the old ones close once their requests have ended."""
         self._session = _opened(self._url, self._access)
 
     def close(self) -> None:
-        """Let the connections go; what is under way ends by itself."""
+        """Close the connections; requests in flight finish first."""
         self._session.close()
 
     def post(
@@ -97,21 +101,21 @@ class BoundedHttp:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
-        """Send JSON, once, and return the response.
+        """Send JSON, once, and return the response, whatever its status.
 
-        The first byte must come within `timeout_seconds`, and the last one within that time and
-        what the body takes at 64 KiB a second; `whole_seconds` bounds both.
+        The first byte must arrive within `timeout_seconds`, the last within that time plus the time
+        that the body takes at 64 KiB per second; `total_seconds` bounds both.
 
         Raises:
-            RpcTimeoutError: it did not, or no connection was made in time.
-            RpcError: no answer, or one that could not be read. Whatever its status, it is one.
+            RpcTimeoutError: the response was too late, or no connection was made in time.
+            RpcError: no response, or one that could not be read.
         """
         said = {"Content-Type": "application/json", **(headers or {})}
         asked = requests.Request("POST", self._url, data=body, headers=said)
         return self._answer(asked, timeout_seconds, whole_seconds)
 
     def get(self, path: str, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:
-        """Ask for what lies under the address at this path; raises as `post`."""
+        """Request the resource at this path below the address; raises as `post`."""
         parts = urlsplit(self._url)
         url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
         return self._answer(requests.Request("GET", url), timeout_seconds, whole_seconds)
@@ -127,7 +131,7 @@ class BoundedHttp:
                 data=asked.data,
                 headers=asked.headers,
                 timeout=(min(CONNECT_SECONDS, timeout_seconds), timeout_seconds),
-                # Nobody else is shown what is asked here.
+                # Redirects are not followed, because the request may contain secrets.
                 allow_redirects=False,
                 stream=True,
             ) as answered:
@@ -138,15 +142,15 @@ class BoundedHttp:
                     whole_by=began + whole_seconds,
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            # The library's own errors are of these, and of where we are sent to it reads anything.
-            # The message of any may hold the URL, which must not be in a traceback either.
+            # The library's own errors are subclasses of these; a redirect can raise any of them.
+            # The message may contain the URL, which must not be in a traceback either.
             raise _failure(self.name, error) from None
         answer = answered.status_code, answered.headers, trimmed(body)
         return HttpAnswer(*answer, is_cut=len(body) > self.max_bytes)
 
 
 def _failure(name: str, error: Exception) -> RpcError:
-    """Translate what the library raised; its own text holds the URL, so it is left out."""
+    """Return the RpcError for a library error; its text is left out, as it has the URL."""
     if isinstance(error, requests.ConnectTimeout):
         return RpcTimeoutError(name, "connect")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
@@ -159,10 +163,9 @@ def _failure(name: str, error: Exception) -> RpcError:
 
 
 def _reason_of(error: BaseException) -> str | None:
-    """Return why there is no connection, as the operating system or TLS puts it.
+    """Return why there is no connection, as the operating system or TLS reports it.
 
-    An expired certificate, a name that DNS does not know and a refused connection are mended in
-    different places.
+    An expired certificate, an unknown host name and a refused connection have different remedies.
     """
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -177,13 +180,13 @@ def _reason_of(error: BaseException) -> str | None:
     return None
 
 
-# Between the library's error and the operating system's are half a dozen others.
+# The library wraps the operating system's error in several others.
 _MOST_CAUSES = 20
 _UNKNOWN_NAMES = {EAI_NONAME, EAI_NODATA}
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what caused it, wherever the library keeps that."""
+    """Yield an error and its causes, wherever the library stores them."""
     waiting: list[object] = [error]
     for _ in range(_MOST_CAUSES):
         if not waiting:
@@ -209,15 +212,15 @@ _FAILURES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind,
 
 
 def body_of(raw: BaseHTTPResponse, most: int, *, small_by: float, whole_by: float) -> bytes:
-    """Return the unpacked body, or its beginning where it has more than `most` bytes.
+    """Return the decompressed body, or its beginning if it exceeds `max_bytes`.
 
-    A small body must be whole by `small_by`, any body by `whole_by` (`time.monotonic`).
+    A small body must be complete by `min_deadline`, any body by `max_deadline` (`time.monotonic`).
 
-    The library's own limit is that of one part: who sends a byte now and then would keep us for
-    ever.
+    The library's own timeout applies to each chunk: a server that sends a byte now and then would
+    block for ever.
 
     Raises:
-        requests.ReadTimeout: the body is not whole in time.
+        requests.ReadTimeout: the body is not complete in time.
     """
     parts: list[bytes] = []
     length = 0
@@ -230,18 +233,19 @@ def body_of(raw: BaseHTTPResponse, most: int, *, small_by: float, whole_by: floa
 
 
 def trimmed(body: bytes) -> bytes:
-    """Return the body without what some put before and behind their JSON: a BOM, and blanks."""
+    """Return the body without a BOM and surrounding whitespace, which some servers add to JSON."""
     return body.removeprefix(_BOM).strip()
 
 
 class DeadlineAdapter(requests.adapters.HTTPAdapter):
-    """Gives an answer up whose headers are not whole within the time for its first byte.
+    """Aborts a response whose headers are not complete within the first-byte timeout.
 
-    The library gives that time to every byte of them anew. `choose_address`: see `HttpAccess`.
+    The library restarts that timeout with every byte of the headers. `choose_address`: see
+    `HttpAccess`.
     """
 
     def __init__(self, choose_address: AddressChoice | None = None, **named: Any) -> None:  # noqa: ANN401  # the library's
-        # Before the library calls `init_poolmanager`.
+        # Set before the base class calls `init_poolmanager`.
         self._choose_address = choose_address
         super().__init__(**named)
 
@@ -253,10 +257,10 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
 
 @contextmanager
 def _in_time(connection: HTTPConnection) -> Iterator[None]:
-    """Hang up where what is done here takes longer than the connection's time.
+    """Close the connection if the block takes longer than the connection's timeout.
 
     Raises:
-        TimeoutError: it did.
+        TimeoutError: the timeout passed.
     """
     seconds, is_late = connection.timeout, threading.Event()
     if not isinstance(seconds, int | float) or _are_here(connection.sock, seconds):
@@ -266,7 +270,7 @@ def _in_time(connection: HTTPConnection) -> Iterator[None]:
     def hang_up() -> None:
         is_late.set()
         if connection.sock is not None:
-            # Not as TLS says goodbye: somebody reads from it at this moment.
+            # No TLS close handshake, because another thread is reading from the socket.
             with suppress(OSError):
                 socket.shutdown(connection.sock, SHUT_RDWR)
 
@@ -282,13 +286,13 @@ def _in_time(connection: HTTPConnection) -> Iterator[None]:
 
 
 def _are_here(taken: socket | None, seconds: float) -> bool:
-    """Wait for what comes first, and tell whether that is all headers: no thread has to watch.
+    """Wait for the first bytes; return whether all headers are there and need no watchdog.
 
     Raises:
-        TimeoutError: nothing came.
+        TimeoutError: nothing arrived.
     """
     if type(taken) is not socket:
-        # What TLS holds cannot be looked at beforehand.
+        # Buffered TLS data cannot be peeked at.
         return False
     if not wait_for_read(taken, timeout=seconds):
         raise TimeoutError
@@ -308,7 +312,7 @@ class _Plain(HTTPConnection):
         choose = type(self).choose_address
         if choose is None:
             return super()._new_conn()
-        # The name stays what TLS and the Host header show; only the socket gets the address.
+        # TLS and the Host header keep the name; only the socket uses the address.
         name = self._dns_host
         self._dns_host = choose(name, self.port)
         try:
@@ -318,11 +322,11 @@ class _Plain(HTTPConnection):
 
 
 class _Tls(_Plain, HTTPSConnection):
-    """The same behind TLS."""
+    """A `_PlainConnection` over TLS."""
 
 
 def _pools(choose_address: AddressChoice | None) -> dict[str, type[HTTPConnectionPool]]:
-    """Return the classes of connection pools by scheme; the library makes the pools."""
+    """Return connection pool classes by URL scheme; the library creates the pools."""
 
     class Plain(_Plain):
         pass
@@ -352,7 +356,7 @@ def _opened(url: str, access: HttpAccess | None) -> requests.Session:
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
-        # Proxies, netrc: at once, for requests looks at the environment at every question.
+        # Proxies and netrc are read once, because requests reads the environment for every request.
         told = session.merge_environment_settings(url, {}, None, None, None)
         session.proxies, session.verify = told["proxies"], told["verify"]
         session.auth = get_netrc_auth(url)
@@ -364,15 +368,15 @@ def _opened(url: str, access: HttpAccess | None) -> requests.Session:
     return session
 
 
-# Shorter values are words and numbers that stand in every line of a log: no key, no password.
+# Shorter values are common words and numbers of log lines: neither a key nor a password.
 _SHORTEST_KEY, _SHORTEST_PASSWORD = 8, 4
 
 
 def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:
-    """Return what may be shown of a URL, and have the rest blacked out wherever it turns up.
+    """Return the public part of a URL, and register its secrets for redaction.
 
     Raises:
-        InputError: it is no address of one of these schemes; the sentence names the setting.
+        InputError: the URL has none of these schemes; the message names the setting.
     """
     parts = urlsplit(url)
     if parts.scheme not in schemes or not parts.hostname:

@@ -1,6 +1,6 @@
-"""web3 over our endpoints: it asks through the pool's failover, and nothing is sent by it.
+"""A web3 provider over the endpoint pool: it uses the pool's failover and sends no transaction.
 
-Importing this takes about a second (web3 does): whoever needs it imports it where it is called.
+Importing this module takes about a second, because of web3; import it where it is used.
 """
 
 import sys
@@ -19,28 +19,28 @@ from web3 import Web3  # noqa: E402  # between the two lines about the limit
 from web3.providers import JSONBaseProvider  # noqa: E402
 from web3.types import RPCEndpoint, RPCError, RPCResponse  # noqa: E402
 
-# py_ecc, which comes along, raises it to what no C stack bears.
+# py_ecc, a dependency, raises the recursion limit beyond what the C stack can hold.
 sys.setrecursionlimit(_RECURSION_LIMIT)
 
-# Bytes leave by the outbox's broadcast alone, and keys are never an endpoint's.
+# Only the outbox broadcasts transactions, and no endpoint holds keys.
 _NEVER_ASKED = ("eth_send", "eth_sign", "personal_")
 _REVERT_CODE = 3
 
 
 class Endpoints(Protocol):
-    """One endpoint, or those of a pool in their order."""
+    """One endpoint, or the endpoints of a pool in order of preference."""
 
     def ask_all(self, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         """Return the results of several requests, all from the same endpoint.
 
         Raises:
             RevertError: one of them is a call that reverts.
-            TransientError: none answered.
+            TransientError: no endpoint responded.
         """
 
 
 class PoolProvider(JSONBaseProvider):
-    """Asks the endpoints as they are at the time of each question; caches nothing."""
+    """Sends requests to the endpoints that are current at that time; caches nothing."""
 
     def __init__(self, view: Callable[[], Endpoints]) -> None:
         super().__init__()
@@ -48,22 +48,22 @@ class PoolProvider(JSONBaseProvider):
 
     @override
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """Ask one question; a revert goes back as web3 expects it.
+        """Send one request; a revert is returned as web3 expects it.
 
         Raises:
-            FatalError: it would send or sign.
-            TransientError: no endpoint answers.
+            FatalError: the method would send or sign.
+            TransientError: no endpoint responds.
         """
         return self._answers([(method, params)])[0]
 
     @override
     def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
-        """Ask several questions of the same endpoint at once; raises as `make_request`."""
+        """Send several requests to the same endpoint at once; raises as `make_request`."""
         return self._answers(requests)
 
     @override
     def is_connected(self, show_traceback: bool = False) -> bool:
-        """Tell nothing: what answers is found out by asking."""
+        """Return True; only a request shows whether an endpoint responds."""
         return True
 
     def _answers(self, requests: Sequence[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
@@ -85,13 +85,13 @@ class PoolProvider(JSONBaseProvider):
 
 
 def web3_over(view: Callable[[], Endpoints]) -> Web3:
-    """Return web3 without any middleware of its own: no nonce, no price, no retry, no cache."""
+    """Return a web3 object without middleware: no nonce, fee, retry or cache of its own."""
     return Web3(PoolProvider(view), middleware=[])
 
 
 @cache
 def web3_offline() -> Web3:
-    """Return web3 that has nobody to ask: for what it writes and reads."""
+    """Return a web3 object without endpoints, used only to encode and decode."""
 
     def nobody() -> Endpoints:
         raise FatalError("what is written and read asks no endpoint")

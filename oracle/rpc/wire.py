@@ -1,6 +1,6 @@
-"""JSON-RPC on the wire: questions with numbers, one exchange over HTTP, typed answers.
+"""JSON-RPC over HTTP: numbered requests, one HTTP exchange, typed responses.
 
-And how many questions an endpoint takes in a batch, learned from its refusals
+`BatchSize` learns the batch size that an endpoint accepts from its refusals
 (docs/explanation/ingest.md#ranges).
 """
 
@@ -25,15 +25,15 @@ from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 T = TypeVar("T")
 
-# An answer that has begun must be whole by so many times as long.
+# A response must be complete within this many times the timeout for its first byte.
 _WHOLE = 3
-# Where batches begin; an endpoint that refuses them gets smaller ones from then on.
+# The initial batch size; an endpoint that refuses it gets smaller batches from then on.
 BATCH = 100
-# Batches of this size are not made smaller by their rate, or by silence, alone.
+# Batches up to this size are not made smaller because of a rate limit or a timeout alone.
 _LEAST_THROTTLED = 10
-# Of a batch that was refused as a whole: a smaller one may pass, and nothing is to be found out.
+# Kinds of a batch refused as a whole for its size: a smaller one may pass without more tests.
 _OF_ITS_SIZE = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# These say nothing about the size of a batch.
+# Kinds that do not depend on the size of a batch.
 _NOT_FOR_BATCHES = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
@@ -44,7 +44,7 @@ _NOT_FOR_BATCHES = {
 
 
 class JsonRpcWire:
-    """To one endpoint; see `JsonRpcClient`."""
+    """The JSON-RPC connection to one endpoint; see `JsonRpcClient`."""
 
     def __init__(self, url: str, timeout_seconds: float, max_bytes: int) -> None:
         name = shown(url, ("http", "https"), "[chain] endpoints")
@@ -54,15 +54,15 @@ class JsonRpcWire:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The endpoint's name in errors."""
         return self.http.name
 
     def asked(self, method: str, params: Sequence[object]) -> dict[str, Any]:
-        """Write a question, with a number of its own."""
+        """Return a JSON-RPC request with a new id."""
         return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params}
 
     def post(self, method: str, count: int, asked: object, timeout_seconds: float | None) -> bytes:
-        """Send so many calls, and return the body of the answer. Raises RpcError."""
+        """Send the calls and return the body of the response. Raises RpcError."""
         RPC_CALLS.labels(method).inc(count)
         seconds = timeout_seconds or self._timeout_seconds
         try:
@@ -79,7 +79,7 @@ class JsonRpcWire:
         return answer.body
 
     def decoded(self, method: str, body: bytes, shape: Any, asked: Collection[int]) -> Any:  # noqa: ANN401  # a type made at run time
-        """Read a body as this type of answer to questions of these numbers. Raises RpcError."""
+        """Decode a body as this type of response to these request ids. Raises RpcError."""
         try:
             return decoder_of(shape).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -89,9 +89,9 @@ class JsonRpcWire:
             raise from_body(self.name, method, body, str(error)) from None
 
     def misdirected(self, method: str) -> RpcError:
-        """Let the connections go that bring answers to other questions, and say so.
+        """Reset the connections that deliver other requests' responses; return the error.
 
-        Somebody between us and the endpoint mixed them up: it says nothing about the endpoint.
+        A proxy in between mixed the responses up, which is not the endpoint's fault.
         """
         self.http.renew()
         return self.fault(
@@ -99,7 +99,12 @@ class JsonRpcWire:
         )
 
     def result(self, method: str, body: bytes, reply: Reply[T]) -> T | None:
-        """Return the result of an answer. Raises CallRefusedError, or RpcError: it has none."""
+        """Return the result of a response.
+
+        Raises:
+            CallRefusedError: the response has an error.
+            RpcError: it has neither a result nor an error.
+        """
         if reply.error is None and reply.result is not msgspec.UNSET:
             return reply.result
         RPC_ERRORS.labels(method).inc()
@@ -109,29 +114,29 @@ class JsonRpcWire:
         raise from_body(self.name, method, body, words)
 
     def fault(self, method: str, kind: ErrorKind, words: str) -> RpcError:
-        """Return an error of this kind, which is counted."""
+        """Count an error of this kind in the metrics, and return it."""
         RPC_ERRORS.labels(method).inc()
         return RpcError(self.name, kind, words)
 
 
 @dataclass(slots=True)
 class BatchSize:
-    """Of one endpoint."""
+    """The maximum batch size of one endpoint."""
 
     limit: int = BATCH
 
     def learn(self, limit: int) -> None:
-        """Put at most so many questions into a batch from now on."""
+        """Put at most `limit` requests into a batch from now on."""
         self.limit = max(1, min(BATCH, limit))
 
     def smaller(self, size: int, error: RpcError) -> int:
-        """Return how large a batch to try after one that failed; raises `error` where none is.
+        """Return the size to try after a failed batch; raise `error` if a smaller one is no help.
 
-        From then on no larger one is asked where its size was the reason: of a few questions no
-        silence and no broken page is, and a bad minute must not cost a day of single questions.
+        The limit is lowered only if the size was the reason: a timeout or an error page does not
+        count against a small batch, and a bad minute must not cost a day of single requests.
         """
         if error.kind is ErrorKind.THROTTLED and error.of_batch and size > _LEAST_THROTTLED:
-            # A batch that is more than a second allows never passes, however long we wait.
+            # A batch above the limit per second never passes, however long the client waits.
             self.limit = size // 2
         is_small = size <= _LEAST_THROTTLED
         is_late = is_small and error.kind is ErrorKind.SLOW
@@ -145,5 +150,5 @@ class BatchSize:
 
 
 def is_unclear(error: RpcError) -> bool:
-    """Tell whether a batch was refused for being one, or for what it asks."""
+    """Return whether it is open if a batch was refused for being one or for its content."""
     return error.of_batch and error.kind not in _OF_ITS_SIZE

@@ -1,1 +1,1 @@
-"""Words for logs, numbers for dashboards."""
+"""Logs, metrics and traces."""

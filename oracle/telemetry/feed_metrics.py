@@ -1,4 +1,4 @@
-"""Metrics of a feed beside the chain (`make reference` lists them); zeros where there is none."""
+"""Metrics of a feed besides the chain (`make reference` lists them); zeros without a feed."""
 
 from prometheus_client import Counter, Gauge
 
@@ -11,7 +11,7 @@ POLLS = Counter(
     registry=REGISTRY,
 )
 for _result in ("taken", "failed"):
-    # Alerts see a zero before the first.
+    # Initialise to zero, so that alerts see the first increase.
     POLLS.labels(_result)
 ROWS = Counter("oracle_feed_rows_total", "Rows of the feed that were stored.", registry=REGISTRY)
 UNKNOWN_ROWS = Counter(

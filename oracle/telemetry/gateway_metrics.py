@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
 
-# Alerts must not take a gateway for a daemon that does nothing.
+# Only these prefixes, so that alerts do not take a gateway for an idle daemon.
 _SHOWN = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 
 OUTCOMES = Counter(
@@ -55,5 +55,5 @@ class _Shown(CollectorRegistry):
 
 
 def text() -> bytes:
-    """Return what a gateway has to show in Prometheus' text format; reads memory only."""
+    """Return the gateway's metrics in Prometheus' text format; reads memory only."""
     return generate_latest(_Shown())

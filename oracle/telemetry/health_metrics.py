@@ -1,4 +1,4 @@
-"""The health of the daemon for Prometheus: one series for each condition that there can be."""
+"""Metrics of the daemon's health: one series for each possible condition."""
 
 from prometheus_client import Counter, Gauge
 
@@ -24,7 +24,7 @@ UNREPORTED = Counter(
 
 
 def show(health: HealthReport) -> None:
-    """Show which conditions hold."""
+    """Set the health metrics from a report."""
     held = set(health.conditions)
     for condition in Condition:
         CONDITION.labels(condition.key).set(condition in held)

@@ -1,4 +1,4 @@
-"""Metrics of the daemon's own listeners: what strangers asked and were not given."""
+"""Metrics of the daemon's own listeners: connections and requests that were refused."""
 
 from collections.abc import Mapping
 from typing import Literal, get_args
@@ -7,9 +7,9 @@ from prometheus_client import Counter
 
 from oracle.telemetry.metrics import REGISTRY
 
-# slow: no whole request in time. address, total: made room for a newer one. answers: all of them
-# are being given. large: a request of more than its headers may have. descriptors: none was left.
-# rate: too many requests from one address. deadline: the answer was not taken in time.
+# slow: no complete request in time. address, total: closed for a newer one. answers: all response
+# slots are in use. large: the headers are too large. descriptors: none is left. rate: too many
+# requests from one address. deadline: the client did not read the response in time.
 Reason = Literal["slow", "address", "total", "answers", "large", "descriptors", "rate", "deadline"]
 
 REFUSED = Counter(
@@ -22,5 +22,5 @@ REFUSED = Counter(
 
 
 def counters_of(listener: str) -> Mapping[Reason, Counter]:
-    """Return what counts a listener's refusals; alerts see a zero of each before the first."""
+    """Return a listener's counters of refusals by reason, each initialised to zero."""
     return {reason: REFUSED.labels(listener, reason) for reason in get_args(Reason)}

@@ -1,4 +1,4 @@
-"""Metrics of forks: those that were denied, and what a changed past costs."""
+"""Metrics of indexing: forks, the lease, verification, windows and segments."""
 
 from prometheus_client import Counter, Gauge
 
@@ -11,7 +11,7 @@ REJECTED = Counter(
     registry=REGISTRY,
 )
 for _reason in ("outvoted", "recanted"):
-    # Alerts see a zero before the first.
+    # Initialise to zero, so that alerts see the first increase.
     REJECTED.labels(_reason)
 FINALITY_VIOLATION = Gauge(
     "oracle_finality_violation",
@@ -110,7 +110,7 @@ SEGMENTS = Counter(
     registry=REGISTRY,
 )
 for _outcome in ("taken", "recalled", "refused", "lost"):
-    # Alerts see a zero before the first.
+    # Initialise to zero, so that alerts see the first increase.
     SEGMENTS.labels(_outcome)
 CALIBRATED = Gauge(
     "oracle_chain_calibrated",
@@ -133,7 +133,7 @@ WITNESSED_WINDOWS = Counter(
     registry=REGISTRY,
 )
 for _result in ("agreed", "disputed", "alone", "unanswered"):
-    # Alerts see a zero before the first.
+    # Initialise to zero, so that alerts see the first increase.
     WITNESSED_WINDOWS.labels(_result)
 REFUSED = Gauge(
     "oracle_block_refused",

@@ -1,4 +1,4 @@
-"""Metrics of how sure we are of what we hold (`make reference` lists them)."""
+"""Metrics of data integrity: coverage, audits and comparisons (`make reference` lists them)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ AUDITS = Counter(
     registry=REGISTRY,
 )
 for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
-    # Alerts see a zero before the first.
+    # Initialise to zero, so that alerts see the first increase.
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
     "oracle_contract_count_difference",
@@ -72,7 +72,7 @@ STATE_SAMPLES = Counter(
 
 @dataclass(frozen=True, slots=True)
 class IntegrityStatistics:
-    """What is counted from the database."""
+    """Integrity figures that are counted from the database."""
 
     covered: Mapping[Level, int] = field(default_factory=dict)
     audited: int = 0
@@ -82,8 +82,8 @@ class IntegrityStatistics:
 
 
 def show(statistics: IntegrityStatistics) -> None:
-    """Let `/metrics` tell this statistics from now on."""
-    # A level that no block has any more shows 0.
+    """Set the integrity metrics."""
+    # A level without blocks shows 0.
     for level in Level:
         COVERED.labels(level.name.lower()).set(statistics.covered.get(level, 0))
     AUDITED.set(statistics.audited)

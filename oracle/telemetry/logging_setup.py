@@ -1,7 +1,7 @@
-"""Log lines: readable on a terminal, JSON otherwise, and nothing secret in either.
+"""Log output: readable on a terminal, JSON otherwise, without secrets in either.
 
-Every line goes through `_redacted`: values under secret names are blacked out, and texts are
-shown as `safe_text` shows them.
+Every line passes `_redact_event`: values under secret names are replaced, and texts are shown as in
+`safe_text`.
 """
 
 import logging
@@ -23,9 +23,9 @@ _SECRET_NAME = re.compile(
 
 
 def configure(form: str, level: str, stream: TextIO | None = None) -> None:
-    """Send our lines and the libraries' warnings to `stream` (stderr) in one form.
+    """Send the daemon's log lines and the libraries' warnings to `stream` (stderr).
 
-    `form` is auto, json or text; `level` is debug, info, warning or error.
+    `log_format` is auto, json or text; `level` is debug, info, warning or error.
     """
     out = LogStream(stream or sys.stderr)
     readable = form == "text" or (form == "auto" and out.isatty())
@@ -46,22 +46,22 @@ def configure(form: str, level: str, stream: TextIO | None = None) -> None:
 
 
 class LogStream:
-    """A stream to which a line that cannot be written is lost, and counted, instead of raised.
+    """A log stream that counts lines that cannot be written instead of raising an error.
 
-    A daemon outlives a full disk under its log: the lines are for people, the work is not theirs.
-    The next line that is written is preceded by one that says how many are missing. A pipe that
-    nobody reads any more is still raised: there is no log any more, and no reader.
+    The daemon survives a full disk under its log, because its work does not depend on it. The next
+    written line is preceded by the number of lost lines. A broken pipe still raises, because
+    nothing can read the log any more.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.lost = 0
-        # Python's buffer would keep what failed, and fail with it once more at the end.
+        # Python's buffer would keep a failed line, and fail with it again at exit.
         self._file = _file_of(stream)
         self._lock = Lock()
 
     def isatty(self) -> bool:
-        """Return whether a person reads along."""
+        """Return whether the stream is a terminal."""
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
@@ -79,7 +79,7 @@ class LogStream:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: every line is written at once."""
+        """Do nothing, because every line is written at once."""
 
     def _write(self, text: str) -> None:
         if self._file is None:
@@ -92,7 +92,7 @@ class LogStream:
 
 
 def _file_of(stream: TextIO) -> int | None:
-    """Return the number of the stream's file; None: it has none, as under a test."""
+    """Return the stream's file descriptor, or None if it has none, as in tests."""
     try:
         stream.flush()
         return stream.fileno()
@@ -101,7 +101,7 @@ def _file_of(stream: TextIO) -> int | None:
 
 
 def _configure_libraries(out: LogStream, shared: list[Processor], *, readable: bool) -> None:
-    """Libraries speak stdlib logging: the same form, warnings and worse only."""
+    """Format the libraries' stdlib logging the same way; warnings and errors only."""
     plain_line = logging.StreamHandler(cast("TextIO", out))
     plain_line.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -136,19 +136,22 @@ def _clean(key: str, value: object) -> object:
 
 
 def is_power_of_two(count: int) -> bool:
-    """Tell the 1st, 2nd, 4th, 8th … of the same: what lasts all night fills no disk."""
+    """Return whether to report this repetition: the 1st, 2nd, 4th, 8th and so on.
+
+    The log stays small even if a fault repeats all night.
+    """
     return count & (count - 1) == 0
 
 
 class Repeating:
-    """Warnings about endpoints; the 1st, 2nd, 4th, 8th … of the same in a row are told."""
+    """Logs the 1st, 2nd, 4th, 8th and so on of a repeated warning about an endpoint."""
 
     def __init__(self, event: str) -> None:
         self._event = event
         self._said: dict[str, tuple[str, int]] = {}
 
     def warn(self, endpoint: str, reason: str, instance: str | None = None) -> None:
-        """Count the warning, and tell it if it is its turn; with an `instance` of it, if any."""
+        """Count the warning, and log it if it is due, with an example `instance` if given."""
         before, count = self._said.get(endpoint, ("", 0))
         count = count + 1 if before == reason else 1
         self._said[endpoint] = reason, count

@@ -1,9 +1,9 @@
-"""Every metric of the daemon (`make reference` lists them).
+"""Base metrics of the daemon, and the registry of all metrics (`make reference` lists them).
 
-Namespace `oracle_`, base units, a registry of our own, bounded labels only: never a node, an
-address or a hash. What leaves no row in the database is written where it happens. What does is
-recounted from the rows, handed over whole (`IndexStatistics`, `OutboxFigures`) and read from
-memory when Prometheus asks, so that a restart changes none of it.
+Namespace `oracle_`, base units, a separate registry, bounded labels only: never a node, an address
+or a hash. Figures without a row in the database are recorded where they arise. The others are
+recounted from the rows, handed over as a whole (`IndexStatistics`, `OutboxFigures`) and read from
+memory when Prometheus scrapes, so that a restart does not change them.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from oracle import __version__
 
-# The time at which a counter was born doubles the series and tells nobody anything.
+# The creation times of counters double the series without any use.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no annotations
 
 REGISTRY = CollectorRegistry()
@@ -98,19 +98,19 @@ _BUILD = Gauge(
 )
 STARTED = Gauge("oracle_start_time_seconds", "Unix time of the daemon's start.", registry=REGISTRY)
 
-# How a request to download a model stands.
+# States of requests to download a model.
 DOWNLOAD_STATES = ("planned", "open", "answered", "unanswered")
-# Upper bounds of the distributions, as shares of the best possible.
+# Upper bounds of the distributions, as shares of the best possible value.
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchStatistics:
-    """What dispatching has to do, at one folded block.
+    """Dispatch figures at one folded block.
 
-    `oldest_blocks`: blocks since the oldest draw that stands, 0 where none does. `failures`:
-    starts that did not land, by reason. `downloads`: requests to nodes by how they stand, of the
-    last day. `balance_wei` None while unknown.
+    `oldest_blocks`: blocks since the oldest pending assignment, 0 without one. `failures`: starts
+    that did not land, by reason. `downloads`: requests to nodes of the last day, by state.
+    `balance_wei` is None while unknown.
     """
 
     waiting: int = 0
@@ -123,14 +123,14 @@ class DispatchStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How many shares (0 to 1) lie up to each of `SHARES`, and not below the one before."""
+    """Counts of shares (0 to 1) in the buckets bounded by `SHARE_BOUNDS`, and their sum."""
 
     tally: tuple[int, ...] = (0,) * (len(SHARES) + 1)
     total: float = 0.0
 
     @classmethod
     def of(cls, shares: Iterable[float]) -> Self:
-        """Count shares."""
+        """Return the distribution of these shares."""
         told = list(shares)
         found = Counted(bisect_left(SHARES, share) for share in told)
         return cls(tuple(found[place] for place in range(len(SHARES) + 1)), sum(told))
@@ -138,12 +138,12 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """What is counted from the database, at one folded block.
+    """Figures counted from the database, at one folded block.
 
     `nodes` by status; `kickouts` by state (`due`, of these `held`, `done`); `outbox` by (kind,
-    state). The three distributions hold a share of each member. `round_age` in seconds of
-    block time, None before the first round; `balance_wei` None while unknown. `dispatch` None:
-    nobody is drawn.
+    state). The three distributions have one share per member. `round_age` is in seconds of block
+    time, None before the first round; `balance_wei` is None while unknown. `dispatch` is None if
+    dispatching is off.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class IndexStatistics:
 
 
 class _StatisticsCollector(Collector):
-    """Shows the last statistics; before the first one it shows nothing."""
+    """Exports the last statistics; nothing before the first."""
 
     def __init__(self) -> None:
         self.statistics: IndexStatistics | None = None
@@ -232,7 +232,7 @@ def _of_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
         "With [dispatch]: starts that did not land, by reason; overtaken costs nothing.",
         labels=["reason"],
     )
-    # Alerts see a zero before the first.
+    # Initialise to zero, so that alerts see the first increase.
     for reason, count in sorted({"reverted": 0, **statistics.failures}.items()):
         failures.add_metric([reason], count)
     yield failures
@@ -257,18 +257,18 @@ REGISTRY.register(_COLLECTOR)
 
 
 def show(statistics: IndexStatistics | None) -> None:
-    """Let `/metrics` tell this statistics from now on; None: no statistics."""
+    """Set the statistics that `/metrics` exports; None exports none."""
     _COLLECTOR.statistics = statistics
 
 
 def say_build(rules_hash: str, *, is_dry_run: bool) -> None:
-    """Let `/metrics` tell what runs; `rules_hash` as contracts and reporters compare it."""
+    """Set the build metric; `rules_hash` is the hash that contracts and reporters compare."""
     _BUILD.clear()
     _BUILD.labels(__version__, rules_hash, str(int(is_dry_run))).set(1)
 
 
 def text() -> bytes:
-    """Return everything in Prometheus' text format; reads memory only."""
+    """Return all metrics in Prometheus' text format; reads memory only."""
     return generate_latest(REGISTRY)
 
 
@@ -286,7 +286,7 @@ def _labelled(
 
 
 def _distribution(name: str, text: str, shares: Distribution) -> Metric:
-    """A histogram of what is, not of what happened: buckets go down as well as up."""
+    """Return a histogram of current values, whose buckets can also decrease."""
     family = HistogramMetricFamily(name, f"{text} of the members now, 0 to 1.")
     family.add_metric([], list(_cumulated(shares.tally)), shares.total)
     return family

@@ -1,4 +1,4 @@
-"""Metrics of single nodes, where `[metrics] nodes` asks for them: a series each, so bounded."""
+"""Metrics of single nodes, if `[metrics] nodes` is set: one series each, limited in number."""
 
 from collections.abc import Mapping
 
@@ -36,7 +36,7 @@ _ALL = (_QOS, _RELIABILITY, _EXCLUDED)
 
 
 def show(figures: Mapping[Address, NodeFigures], left_out: int) -> None:
-    """Show the series of these members, and of no others, at `/metrics` from now on."""
+    """Export the series of exactly these members."""
     for gauge in _ALL:
         shown = {sample.labels["node"] for family in gauge.collect() for sample in family.samples}
         for gone in shown - figures.keys():

@@ -1,4 +1,4 @@
-"""Metrics of telling subscribers; a target by its name in the settings."""
+"""Metrics of notifications; a target is labelled by its name in the settings."""
 
 from prometheus_client import Counter, Gauge
 
@@ -25,7 +25,7 @@ WAITING = Gauge(
 
 
 def first_zeros(target: str) -> None:
-    """Show a target's zeros: alerts see them before the first message."""
+    """Initialise a target's metrics to zero, so that alerts see the first increase."""
     SENT.labels(target)
     FAILED.labels(target)
     WAITING.labels(target)

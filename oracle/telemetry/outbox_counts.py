@@ -1,6 +1,6 @@
-"""Counts of the outbox by the labels of its metrics, without the library that serves them.
+"""Counts of the outbox by the labels of its metrics, without the metrics library.
 
-`store` fills them and every command imports it, so prometheus_client stays out of here.
+`store` fills them and every command imports it, so prometheus_client is not imported here.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ BUMPS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 
 class BucketCounts:
-    """How often a value fell into each bucket; `bounds` are the buckets' upper ends."""
+    """Counts of values per bucket; `bounds` are the buckets' upper bounds."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
@@ -22,20 +22,20 @@ class BucketCounts:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        """Count one value; one below zero (a clock that went back) counts as zero."""
+        """Count one value; a negative value (a clock that went back) counts as zero."""
         value = max(0.0, value)
         self._tally[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def copy(self) -> "BucketCounts":
-        """Return another one that has counted the same."""
+        """Return a copy with the same counts."""
         copied = BucketCounts(self.bounds)
         copied._tally = self._tally[:]
         copied.total = self.total
         return copied
 
     def buckets(self) -> Iterator[tuple[str, float]]:
-        """Yield (upper end, values up to it), as Prometheus wants them."""
+        """Yield (upper bound, number of values up to it), as Prometheus expects."""
         seen = 0
         for bound, many in zip((*self.bounds, float("inf")), self._tally, strict=True):
             seen += many
@@ -44,11 +44,11 @@ class BucketCounts:
 
 @dataclass(frozen=True, slots=True)
 class AccountFigures:
-    """One of our accounts; what an endpoint tells is None while it is not known.
+    """Figures of one account; those read from an endpoint are None while unknown.
 
-    `runway_seconds`: how long the balance lasts at the pace of the last day; None: nothing was
-    spent. `gap`: nonces given out below the chain's next one and above its last that no
-    transaction of ours holds.
+    `runway_seconds`: how long the balance lasts at the last day's spending; None if nothing was
+    spent. `gap`: nonces that were allocated but have no transaction, between the chain's next nonce
+    and the highest allocated one.
     """
 
     next_nonce: int
@@ -58,12 +58,12 @@ class AccountFigures:
     final: int | None = None
     balance_wei: int | None = None
     runway_seconds: float | None = None
-    # Why it is paused: the kind of its pause; None: it does not.
+    # The kind of pause; None: the account is not paused.
     paused: str | None = None
 
     @property
     def gap(self) -> int | None:
-        """Return how many nonces nobody holds: the next transactions would wait for ever."""
+        """Number of missing nonces, without which the next transactions wait for ever."""
         if self.latest is None or self.latest > self.next_nonce:
             return None
         return max(0, self.next_nonce - self.latest - self.open_nonces)
@@ -71,7 +71,7 @@ class AccountFigures:
 
 @dataclass(frozen=True, slots=True)
 class ContractFigures:
-    """The oracle contract as it stood at the last look; times in unix seconds."""
+    """Figures of the oracle contract at the last check; times in unix seconds."""
 
     round: int
     as_of_lag_blocks: int
@@ -79,20 +79,21 @@ class ContractFigures:
     kicks_paused: bool
     rules_agree: bool
     kick_tokens: int
-    # Of the last accepted round.
+    # Time of the last accepted round.
     pushed_at: int = 0
 
 
 @dataclass(slots=True)
 class OutboxFigures:
-    """What `/metrics` shows of the outbox, by the labels of the metrics.
+    """Outbox figures exported at `/metrics`, by the labels of the metrics.
 
-    Of nonces that are over, since the database was made: `outcomes` by (kind, `success` |
+    Figures of finished nonces, since the database was made, are `outcomes` by (kind, `success` |
     `reverted` | `superseded` | `foreign`), and by kind of call the gas, the fees in wei and the
-    spreads of seconds, blocks and bumps. `ages` are seconds by (kind, state), `attempts` count by
-    (kind, reason), `kickouts` by how they ended on chain. `accounts` by role (`transmitter`,
-    `dispatcher`). `report_words` and `report_deviation` (in 0.0001 of QoS) are those of the
-    newest report that was cut. `given_up`: statements that could land and are not tried any more.
+    distributions of seconds, blocks and bumps. `ages` are seconds by (kind, state), `attempts`
+    counts by (kind, reason), `kickouts` counts by their outcome on chain. `accounts` by role
+    (`transmitter`, `dispatcher`). `report_words` and `report_deviation` (in 0.0001 of QoS) are
+    those of the newest report. `abandoned_statements`: statements that could land but are no longer
+    tried.
     """
 
     outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
@@ -113,7 +114,7 @@ class OutboxFigures:
     given_up: int = 0
 
     def add_nonce(self, kind: str, outcome: str, *, gas_used: int, cost_wei: int) -> None:
-        """Count a nonce that is over; `cost_wei` is its gas and a rollup's fee for its data."""
+        """Count a finished nonce; `cost_wei` includes a rollup's data fee."""
         self.outcomes[kind, outcome] += 1
         self.gas[kind] += gas_used
         self.wei[kind] += cost_wei
@@ -121,9 +122,9 @@ class OutboxFigures:
     def add_mined(
         self, kind: str, *, seconds: int, final_seconds: int | None, blocks: int | None, bumps: int
     ) -> None:
-        """Count how long a nonce of ours took from its opening; `bumps` follow its first attempt.
+        """Count the duration of a nonce from its allocation; `bumps` are its later attempts.
 
-        `final_seconds` or `blocks` are None where the rows do not tell them.
+        `final_seconds` or `blocks` are None if the rows do not contain them.
         """
         self.to_mined.setdefault(kind, BucketCounts(SECONDS)).add(seconds)
         if final_seconds is not None:
@@ -133,7 +134,7 @@ class OutboxFigures:
         self.bumps.setdefault(kind, BucketCounts(BUMPS)).add(bumps)
 
     def copy_counters(self) -> "OutboxFigures":
-        """Return figures that have counted the same nonces, and show nothing else yet."""
+        """Return figures with the same counts of nonces and nothing else."""
         return OutboxFigures(
             outcomes=Tally(self.outcomes),
             gas=Tally(self.gas),

@@ -1,6 +1,7 @@
-"""What became of what we sent, counted from the rows of the outbox.
+"""Metrics of sent transactions, counted from the rows of the outbox.
 
-A restart changes none (docs/explanation/transactions.md#i14, docs/explanation/daemon.md#metrics).
+A restart does not change them (docs/explanation/transactions.md#i14,
+docs/explanation/daemon.md#metrics).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +16,7 @@ from typing_extensions import override
 from oracle.telemetry.metrics import REGISTRY
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
 
-# By the values of the labels.
+# Values by the values of their labels.
 _Labelled = Mapping[Any, float]
 
 SIMULATIONS = Counter(
@@ -115,7 +116,7 @@ def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
     )
 
 
-# Name, meaning, and what to read; None: not known now.
+# Name, description, and getter, which returns None while the value is unknown.
 _OF_AN_ACCOUNT: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
     ("oracle_txmgr_nonce_next", "Nonce that the next call takes.", lambda a: a.next_nonce),
     ("oracle_txmgr_nonce_chain_latest", "Nonces used at the newest block.", lambda a: a.latest),
@@ -176,5 +177,5 @@ REGISTRY.register(_FIGURES)
 
 
 def show(figures: OutboxFigures | None) -> None:
-    """Let `/metrics` show these figures from now on; None: nothing."""
+    """Set the figures that `/metrics` exports; None exports none."""
     _FIGURES.figures = figures

@@ -1,4 +1,4 @@
-"""Metrics of several reporters: what they agree on, and what they do not."""
+"""Metrics of several reporters: agreement and disagreement between them."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ REFUSED = Counter(
     registry=REGISTRY,
 )
 for _kind in ("report", "kick"):
-    # Alerts see a zero before the first.
+    # Initialise to zero, so that alerts see the first increase.
     REFUSED.labels(_kind)
 DISAGREEMENT = Counter(
     "oracle_quorum_disagreements_total",
@@ -48,7 +48,7 @@ PEER_ANSWERS = Counter(
 
 
 def know(signers: Iterable[str]) -> None:
-    """Let alerts see a zero of each signer before the first of anything."""
+    """Initialise the metrics of each signer to zero, so that alerts see the first increase."""
     for signer in signers:
         DISAGREEMENT.labels(signer)
         EQUIVOCATION.labels(signer)

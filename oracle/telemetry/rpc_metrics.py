@@ -1,6 +1,6 @@
-"""Metrics of the endpoints: how each one is, who does the work, and whether the chain goes on.
+"""Metrics of the endpoints: their state, which one is in use, and the progress of the chain.
 
-The label `endpoint` is the position in the settings and the host: bounded, and never a key.
+The label `endpoint` is the host with the position in the settings: bounded, and without keys.
 """
 
 from prometheus_client import Counter, Gauge
@@ -71,7 +71,7 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
-# What `check` may be: what a header says of its block, who signed a call, what is said of a head.
+# Values of `check`: a header against its block, the signer of a call, or the heads.
 CHECKS = (
     "bloom",
     "receipts_root",
@@ -105,7 +105,7 @@ WEBSOCKET_FAILURES = Counter(
 
 
 def know(endpoint: str) -> None:
-    """Let alerts see a zero of this endpoint before the first of anything."""
+    """Initialise the metrics of this endpoint to zero, so that alerts see the first increase."""
     QUARANTINED.labels(endpoint).set(0)
     PROVEN_WRONG.labels(endpoint).set(0)
     for check in CHECKS:

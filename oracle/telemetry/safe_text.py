@@ -1,7 +1,8 @@
-"""Text that may be shown: without what is secret, and without what moves a terminal's cursor.
+"""Redaction of displayed text: removes secrets and terminal control characters.
 
-Values given to `hide` are blacked out; addresses of endpoints and databases lose all but scheme,
-host and port. Imports nothing that is slow: the last line of every command goes through it.
+Values registered with `register_secret` are replaced; URLs of endpoints and databases are cut to
+scheme, host and port. Only fast imports, because the last line of every command passes through
+here.
 """
 
 import re
@@ -9,35 +10,35 @@ from urllib.parse import urlsplit
 
 BLACKED_OUT = "[redacted]"
 
-# Not the sign of a sentence after it.
+# Without the punctuation mark of a sentence after it.
 _URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
 _PLACE = re.compile(r"\d{1,3}")
-# A piece of a host name as long as a key, of letters and digits: no word, no name of a machine.
+# A part of a host name as long as a key, of letters and digits: not a word or a machine's name.
 _TOKEN_IN_HOST = re.compile(r"(?=[a-z0-9]*[0-9])(?=[a-z0-9]*[a-z])[a-z0-9]{16,}", re.IGNORECASE)
 
 _hidden: set[str] = set()
 
 
 def hide(value: str) -> None:
-    """Black this value out wherever it turns up from now on; blanks are ignored."""
+    """Redact this value wherever it appears from now on; blank values are ignored."""
     if value.strip():
         _hidden.add(value)
 
 
 def tokens_in_host(host: str) -> list[str]:
-    """Return the parts of a host name that look like keys: providers have a host name for each."""
+    """Return the parts of a host name that look like keys, as some providers use them."""
     return _TOKEN_IN_HOST.findall(host)
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with URLs cut down to scheme, host and port, and hidden values gone."""
-    # Addresses first: they must still be such when they are cut down.
+    """Return the text with URLs cut to scheme, host and port, and secrets redacted."""
+    # URLs first, because a redacted one is no longer recognised.
     return without_hidden(_URL.sub(lambda found: _origin(found.group()), text))
 
 
 def without_hidden(text: str) -> str:
-    """Return the text with the values that were given to `hide` gone, in whatever case."""
-    # A copy: other threads may learn of more meanwhile.
+    """Return the text with registered secrets redacted, in any letter case."""
+    # A copy, because other threads may register more meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():
             text = re.sub(re.escape(secret), BLACKED_OUT, text, flags=re.IGNORECASE)
@@ -45,7 +46,7 @@ def without_hidden(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return all of a text with what cannot be printed escaped."""
+    """Return the text with unprintable characters escaped."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
@@ -55,15 +56,15 @@ def _origin(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        # What others write need not be an address.
+        # Text from others may not be a valid URL.
         return f"{url.partition('://')[0]}://{BLACKED_OUT}"
     try:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         port = ""
-    # SQLite's addresses are files: nothing in them is secret.
+    # SQLite URLs are file paths without secrets.
     if parts.scheme.startswith("sqlite"):
         return url
-    # Which of several keys at one host it is (chain/providers/roll.py).
+    # The number of a key among several at one host (chain/providers/roll.py).
     place = _PLACE.fullmatch(parts.fragment)
     return f"{parts.scheme}://{parts.hostname or ''}{port}{f'#{place[0]}' if place else ''}"

@@ -1,6 +1,6 @@
-"""Hands spans to OpenTelemetry, which sends them to a collector (the extra `otel`).
+"""Exports spans to an OpenTelemetry collector (the extra `otel`).
 
-Imported where `[tracing] endpoint` is set, and nowhere else: the packages are an extra.
+Imported only if `[tracing] endpoint` is set, because the packages are optional.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,20 @@ from oracle.telemetry.tracing import TraceSpan, export_to
 
 _SERVICE = "qos-oracle"
 _PREFIX = "qos."
-# 64 bits with a sign: what the protocol's whole numbers hold.
+# Signed 64 bits: the range of integers in the protocol.
 _LARGEST = 2**63 - 1
 
 
 @contextmanager
 def exporting(endpoint: str) -> Iterator[None]:
-    """Send spans to a collector (OTLP over HTTP); those that wait at the end are sent then."""
+    """Export spans to a collector (OTLP over HTTP); pending ones are sent at the end."""
     with exporting_by(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))):
         yield
 
 
 @contextmanager
 def exporting_by(processor: SpanProcessor) -> Iterator[None]:
-    """Give every span to this processor."""
+    """Pass every span to this processor."""
     resource = Resource.create({"service.name": _SERVICE, "service.version": __version__})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
@@ -64,7 +64,7 @@ def _end(traced: Traced, one: TraceSpan) -> None:
 
 
 def _shown(value: object) -> bool | int | float | str:
-    """Return a value as the protocol has it; no text with a secret in it."""
+    """Return a value as the protocol supports it, with secrets redacted."""
     if isinstance(value, bool | float):
         return value
     if isinstance(value, int):

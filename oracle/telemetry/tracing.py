@@ -1,7 +1,7 @@
-"""Spans of what the daemon does: its steps' turns and their parts, where somebody takes them.
+"""Trace spans of the daemon's steps and their parts, if an exporter is set.
 
-Nothing is kept where nobody does (`[tracing]` is off). A turn that found nothing to do is
-forgotten: there are many of those a second. Who takes them is in `trace_export.py`.
+Nothing is recorded without an exporter (`[tracing]` is off). A tick without work is discarded,
+because there are many per second. The exporter is in `trace_export.py`.
 """
 
 import threading
@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 from oracle.telemetry.safe_text import without_secrets
 
-# What is worth searching for: numbers of blocks, hashes, nonces; nothing of keys.
+# Values worth searching for: block numbers, hashes, nonces; nothing of keys.
 Ids = Mapping[str, object]
 
 
 @dataclass(slots=True)
 class TraceSpan:
-    """One piece of work, in nanoseconds of the wall clock; `parent` None: it stands for itself.
+    """One timed piece of work, in nanoseconds of the wall clock; `parent` is None at the top.
 
-    `fault`: what ended it, without secrets. `is_idle`: nothing was to be done, so it is forgotten
-    with all its parts.
+    `error`: the exception that ended it, without secrets. `is_idle`: there was no work, so it is
+    discarded with all its parts.
     """
 
     name: str
@@ -33,7 +33,7 @@ class TraceSpan:
     is_idle: bool = False
 
     def did(self, facts: Ids | None) -> None:
-        """Note what came of it; None: nothing was to be done."""
+        """Record the result's attributes; None means that there was no work."""
         self.is_idle = facts is None
         self.ids.update(facts or {})
 
@@ -42,7 +42,7 @@ Exporter = Callable[[Sequence[TraceSpan]], None]
 
 
 class _Open(threading.local):
-    """The spans of one thread: those that are open, the outermost first, and those that ended."""
+    """Spans of one thread: those still open, outermost first, and all of the current trace."""
 
     def __init__(self) -> None:
         self.spans: list[TraceSpan] = []
@@ -50,7 +50,7 @@ class _Open(threading.local):
 
 
 class _Tracing:
-    """Who takes spans, the whole of a piece of work at a time, each after its parent."""
+    """The exporter, which gets a whole trace at a time, and the spans in progress."""
 
     def __init__(self) -> None:
         self.exporter: Exporter | None = None
@@ -61,13 +61,13 @@ _tracing = _Tracing()
 
 
 def export_to(exporter: Exporter | None) -> None:
-    """From now on give spans to this; None: keep none."""
+    """Set the exporter of spans; None records none."""
     _tracing.exporter = exporter
 
 
 @contextmanager
 def span(name: str, **ids: object) -> Iterator[TraceSpan]:
-    """Time a piece of work; what is done within it, in the same thread, is part of it."""
+    """Time a piece of work; spans started within it, in the same thread, are its children."""
     if _tracing.exporter is None:
         yield TraceSpan(name, None, ids, 0)
         return
@@ -88,7 +88,7 @@ def span(name: str, **ids: object) -> Iterator[TraceSpan]:
 
 
 def _give(now: _Open) -> None:
-    """Hand a whole piece of work on."""
+    """Export the finished trace, unless it was idle."""
     whole, now.ended = now.ended, []
     exporter = _tracing.exporter
     if exporter is not None and not (whole[0].is_idle and whole[0].fault is None):

@@ -1,7 +1,7 @@
-"""What happens while we send and leaves no row: prices, sends, answers, what the chain took back.
+"""Metrics of sending that leave no row: fees, broadcasts, responses, and reorgs.
 
-What leaves a row in the outbox is recounted from it (telemetry/outbox_metrics.py), and not counted
-here: a restart would begin anew.
+Figures with a row in the outbox are recounted from it (telemetry/outbox_metrics.py) instead of
+being counted here, because a restart would reset them.
 """
 
 from prometheus_client import Counter, Gauge

@@ -1,1 +1,1 @@
-"""Being sure of what is held: second reads, row differences, gaps, repair."""
+"""Verification of stored rows: audits, row differences, gaps, repair."""

@@ -1,10 +1,9 @@
-"""Asks another provider, later, about final blocks that an endpoint gave us.
+"""Audits final blocks later with another provider than the one that served them.
 
-Where the settings name one provider, another endpoint of it is asked. Every final block is audited
-once; then now and then an old window again, which the hash of the final block chooses. A
+With a single configured provider another of its endpoints is used. Every final block is audited
+once; occasionally an old window is audited again, chosen by the hash of the final block. A
 difference is proven by receipts where possible; the better-proven side wins, and the state is
-folded anew.
-See docs/explanation/verification.md#l5.
+refolded. See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,18 +32,18 @@ from oracle.telemetry.indexer_metrics import MISSING_LOGS
 
 __all__ = ["AGAIN", "Audited", "Auditor", "audit_next"]
 
-# Blocks of one question.
+# Blocks per request.
 WINDOW = 1_000
-# One of so many new final blocks has an old window asked about again.
+# One of this many new final blocks causes an old window to be audited again.
 AGAIN = 100
-# While we are behind the head, only every so many turns are ours.
+# While behind the head, only one of this many ticks audits.
 BEHIND = 20
 
 
 class Due(NamedTuple):
-    """Blocks to audit, the endpoint that gave them, and whether they were audited before.
+    """Blocks to audit, the endpoint that served them, and whether they were audited before.
 
-    `is_suspect`: the endpoint that gave them was proven wrong.
+    `is_suspect`: that endpoint was proven wrong.
     """
 
     blocks: BlockRange
@@ -55,22 +54,22 @@ class Due(NamedTuple):
 
 @dataclass(slots=True)
 class Auditor:
-    """What the audit remembers between its turns; its progress is the coverage's own.
+    """State of the audit between ticks; its progress is stored in the coverage.
 
-    `window` and `again` as above. `ahead` is the block from which it looks: what could not be
-    settled is left for the next process; `suspect_ahead` the same for what came from endpoints
-    that were proven wrong. `wait_seconds` is how many seconds a turn waits for an answer, which is
-    then looked for in later turns; None: until it is there.
+    `window_blocks` and `resample_interval` as above. `next_block` is where the search starts:
+    blocks that could not be settled are left to the next process; `next_suspect_block` is the same
+    for blocks from endpoints that were proven wrong. `wait_seconds` is how long a tick waits for a
+    response, which later ticks check for; None waits until it arrives.
     """
 
     window: int = WINDOW
-    # Of fewer blocks than these, where more will come, nobody is asked yet.
+    # A shorter range that will grow is not audited yet.
     least: int = WINDOW
     again: int = AGAIN
     ahead: int = 0
     suspect_ahead: int = 0
     wait_seconds: float | None = None
-    # The request that is under way.
+    # The request in flight.
     _pending: tuple[Due, Future[BlockWindow]] | None = None
     _turns: int = 0
     _sampled: int = -1
@@ -78,26 +77,26 @@ class Auditor:
     _wrong: frozenset[str] = frozenset()
 
     def has_turn(self, *, is_caught_up: bool) -> bool:
-        """Tell whether to audit now: at the head always, on the way there seldom."""
+        """Return whether to audit now: always at the head, seldom during catch-up."""
         self._turns += 1
         return is_caught_up or self._turns % BEHIND == 0
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is under way, or its answer was not read yet."""
+        """Whether a request is in flight, or its response was not taken yet."""
         return self._pending is not None
 
     def ask(self, due: Due, question: Callable[[], BlockWindow]) -> None:
-        """Send a request in the background, and wait a little for its answer."""
+        """Send a request in the background, and wait `wait_seconds` for its response."""
         future = in_background(question, f"audit {due.blocks.first}")
         self._pending = due, future
         wait([future], self.wait_seconds)
 
     def answered(self) -> tuple[Due, BlockWindow] | None:
-        """Return the request and its answer, once; None: there is no answer yet.
+        """Return the target and the fetched window, once; None if there is none yet.
 
         Raises:
-            TransientError: the endpoint gave none.
+            TransientError: the endpoint did not respond.
         """
         if self._pending is None or not self._pending[1].done():
             return None
@@ -105,25 +104,25 @@ class Auditor:
         return due, future.result()
 
     def leave(self, due: Due, blocks: BlockRange) -> None:
-        """Look above these blocks from now on: nothing could be settled."""
+        """Continue above these blocks from now on, because they could not be settled."""
         if due.is_suspect:
             self.suspect_ahead = max(self.suspect_ahead, blocks.last + 1)
         else:
             self.ahead = max(self.ahead, blocks.last + 1)
 
     def knows(self, wrong: Iterable[str]) -> None:
-        """Begin with the oldest block again where somebody else was proven wrong since."""
+        """Restart from the oldest block if another set of endpoints is proven wrong."""
         names = frozenset(wrong)
         if names != self._wrong:
             self._wrong, self.ahead, self.suspect_ahead = names, 0, 0
 
     def found_at_fault(self, endpoint: str, rows: int) -> int:
-        """Count the rows that an endpoint was wrong about; return all of this process."""
+        """Add to an endpoint's count of wrong rows; return its total in this process."""
         self._at_fault[endpoint] = self._at_fault.get(endpoint, 0) + rows
         return self._at_fault[endpoint]
 
     def sample(self, cursor: Cursor, start: int) -> BlockRange | None:
-        """Return an old window to ask about again, if this final block says so."""
+        """Return an old window to audit again, if the hash of this final block selects one."""
         final, final_hash = cursor.final_number, cursor.final_hash
         if final is None or final_hash is None or final == self._sampled:
             return None
@@ -139,10 +138,10 @@ class Auditor:
 def audit_next(
     chain: ChainReader, store: Store, folder: Folder, auditor: Auditor, manner: RebuildOptions
 ) -> Audited | None:
-    """Ask another witness about the next window that is due; None: none is due, or none can be.
+    """Audit the next due window with another witness; None if none is due or possible.
 
     Raises:
-        TransientError: the other endpoint gives no whole answer now, or is on another chain.
+        TransientError: the other endpoint returns no complete response, or is on another chain.
     """
     usable_witnesses = count_usable_witnesses(chain)
     metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
@@ -167,13 +166,13 @@ def _request_of(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
 def _compare_blocks(
     task: RepairContext, auditor: Auditor, due: Due, window: BlockWindow
 ) -> Audited:
-    """Compare a window with what the database holds, and store the result."""
+    """Compare a window with the stored rows, and store the result."""
     chain, store, folder = task.chain, task.store, task.folder
     with store.reading() as uow:
         other = other_block(uow, window)
         difference = compare(uow, window)
     if other is not None and not chain.is_vouched():
-        # No header says who is right, and blaming one of the two would hide that.
+        # No header shows which side is right, and blaming one of them would hide that.
         with task.manner.transaction(store) as uow:
             note_dispute(uow, Dispute(other, other, due.giver, window.endpoint, difference.rows))
     with store.reading() as uow:
@@ -196,9 +195,9 @@ def _compare_blocks(
 
 
 def _find_suspect(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
-    """Return the oldest blocks that only an endpoint proven wrong gave, or None.
+    """Return the oldest blocks that only an endpoint proven wrong served, or None.
 
-    However few they are, and up to our newest one: nothing rests on them before an audit.
+    Even a few of them, up to the newest block: nothing may depend on them before an audit.
     """
     quarantine, cursor = uow.facts.quarantine, uow.cursor.get()
     wrong = quarantine.reasons()
@@ -219,9 +218,9 @@ def _find_due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
     if auditor.ahead <= final:
         rest = BlockRange(auditor.ahead, final)
         span = uow.coverage.unaudited(folder.scope.id, rest, auditor.window)
-        # Everything below it is audited: nobody looks through that again.
+        # Everything below is audited and need not be searched again.
         auditor.ahead = final + 1 if span is None else span.first
-        # A range that grows is waited for: one request for so many blocks.
+        # Wait for a growing range, so that one request covers many blocks.
         is_enough = span is not None and len(span.blocks) >= min(auditor.least, auditor.window)
         if span is not None and (is_enough or span.last < final):
             return Due(span.blocks, span.endpoint)

@@ -1,7 +1,7 @@
-"""Compares what the contracts count themselves with what we counted.
+"""Compares the contracts' own counters with those computed from the index.
 
-At our newest block, named by its hash, and only at the head: there every endpoint has the state
-(the database holds the state at the head alone, docs/explanation/reorgs.md#one-transaction).
+The newest indexed block is used, by its hash, and only at the head, where every endpoint has the
+state (the database has the state of the head alone, docs/explanation/reorgs.md#one-transaction).
 See docs/explanation/verification.md#l6.
 """
 
@@ -15,13 +15,13 @@ from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import integrity_metrics as metrics
 
-# Blocks under the newest one up to which endpoints without an archive know the state.
+# How many blocks below the head endpoints without an archive still have the state.
 NEAR = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """What was counted at a block: by name, here and on chain."""
+    """Counters at a block, by name: from the index and on chain."""
 
     block: int
     here: dict[str, int]
@@ -29,7 +29,7 @@ class CounterComparison:
 
     @property
     def differing(self) -> dict[str, tuple[int, int]]:
-        """Return (here, on chain) of the counters that differ."""
+        """Return (stored, on chain) for the counters that differ."""
         return {
             name: (self.here[name], count)
             for name, count in self.on_chain.items()
@@ -39,14 +39,14 @@ class CounterComparison:
 
 @dataclass(slots=True)
 class CounterQuery:
-    """What is asked of the contracts beside the work, and what we had counted then."""
+    """A background read of the contracts' counters, with the stored counts at that block."""
 
     background_call: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
     block: int = 0
     here: dict[str, int] = field(default_factory=dict)
 
     def ask(self, chain: ChainReader, store: Store, heads: Heads) -> None:
-        """Count here at our newest block, and have it asked there; not far from the head."""
+        """Count at the newest indexed block and read the contracts; only near the head."""
         with store.reading() as uow:
             cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > NEAR:
@@ -59,13 +59,13 @@ class CounterQuery:
 def compare_counters(
     chain: ChainReader, store: Store, heads: Heads, question: CounterQuery | None = None
 ) -> CounterComparison | None:
-    """Compare all counters that the profile's contracts offer; None: not now, or none does.
+    """Compare all counters of the profile's contracts; None if not possible now.
 
-    What `question` has asked and nobody has answered in its patience is looked for in later
-    calls; without one it is waited for.
+    A `query` that is not finished within its wait time is collected by a later call; without a
+    query the call waits for the result.
 
     Raises:
-        TransientError: no endpoint tells; our block may have left the chain.
+        TransientError: no endpoint responds, or the block has left the chain.
     """
     question = CounterQuery() if question is None else question
     if not question.background_call.is_out:
@@ -83,7 +83,7 @@ def compare_counters(
 
 
 def _counted(uow: UnitOfWork) -> dict[str, int]:
-    """The names are those of oracle/chain/contract_checks.py."""
+    """Return the stored counts; the names are those of oracle/chain/contract_checks.py."""
     members = sum(
         count
         for (membership, _, _), count in uow.nodes.counts().items()

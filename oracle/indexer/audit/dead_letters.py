@@ -1,4 +1,4 @@
-"""What could not be read, and reading it again when the program has learned to.
+"""Dead letters (logs and calls that could not be decoded), and their retry.
 
 See docs/explanation/ingest.md#decoding.
 """
@@ -17,7 +17,7 @@ _NEVER = 2**62
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """What is readable now, and what is still not; `rebuilt` None: nothing changed."""
+    """Letters that are readable now, and those still unreadable; `rebuilt` is None if none are."""
 
     readable: tuple[DeadLetter, ...]
     left: tuple[DeadLetter, ...]
@@ -25,15 +25,15 @@ class RetryResult:
 
 
 def open_letters(store: Store) -> list[DeadLetter]:
-    """Return what stands unread, in order of position."""
+    """Return the dead letters that are still unreadable, in order of position."""
     with store.reading() as uow:
         return uow.dead_letters.open_between(0, _NEVER)
 
 
 def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
-    """Read the dead letters again; if any can be read now, fold everything anew.
+    """Decode the dead letters again; if any is readable now, refold everything.
 
-    Then the state is as if they had been readable from the start.
+    The state is then as if they had been readable from the start.
 
     Raises:
         InputError: nothing is indexed yet.
@@ -47,7 +47,7 @@ def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
 
 
 def _unreadable(store: Store, folder: Folder, letters: list[DeadLetter]) -> Iterator[DeadLetter]:
-    """Yield what the blocks of these letters still say that we cannot read."""
+    """Yield the dead letters that decoding the blocks of these letters still gives."""
     with store.reading() as uow:
         for block in sorted({letter.block for letter in letters}):
             logs = list(uow.logs.between(block, block))

@@ -1,4 +1,4 @@
-"""Looks for gaps: in what was read, in the headers, and between logs, headers and cursor."""
+"""Finds gaps: in what was read, in the headers, and between logs, headers and cursor."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ from oracle.store.state.cursor_repository import Cursor
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """What is missing of `blocks`, from the start block to the cursor; empty: nothing is.
+    """Gaps in `blocks`, from the start block to the cursor; falsy if there are none.
 
-    `spans` is what was read and how well. `unread` are blocks that were not, for the contracts
-    and events of the configuration. `headers` are blocks above the final one without a header,
-    or whose header does not follow the one before. `homeless` are blocks with logs of ours that
-    are not of the header's block. `cursor` says in words where the cursor does not fit. `damaged`
-    are spans whose raw rows are not those that were committed.
+    `spans`: the blocks that were read, and at which level. `unread`: blocks that were not read for
+    the configured contracts and events. `broken_headers`: blocks above the final one without a
+    header, or whose header does not link to the one before. `conflicting_blocks`: blocks with
+    stored logs of another block hash than the header's. `cursor_mismatches`: descriptions of where
+    the cursor does not fit. `damaged`: spans whose raw rows are not those that were committed.
     """
 
     blocks: BlockRange
@@ -36,12 +36,12 @@ class Gaps:
         return bool(self.unread or broken or self.damaged)
 
     def blocks_at(self, level: Level) -> int:
-        """Count the blocks that have reached this level and no higher one."""
+        """Return the number of blocks that have reached exactly this level."""
         return sum(len(span.blocks) for span in self.spans if span.level == level)
 
 
 def gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
-    """Look at one snapshot, without asking the chain; None: nothing is indexed yet."""
+    """Find gaps in one snapshot, without requests to the chain; None if nothing is indexed."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
@@ -64,7 +64,7 @@ def unread(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> list[Bloc
 
 
 def _broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:
-    """Return the blocks above the final one that no header continues to."""
+    """Return the blocks above the final one without a linked header."""
     final = cursor.final_number if cursor.final_number is not None else blocks.first - 1
     first = max(final + 1, blocks.first)
     known = {block.number: block for block in uow.blocks.between(final, cursor.number)}
@@ -76,14 +76,15 @@ def _broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list
             missing.append(number)
             continue
         if block.parent_hash != parent and (missing or parent is not None):
-            # Else the chain skipped what is missing: the block after it continues the one before.
+            # Else the chain skipped the missing heights: the next block links to the one before
+            # them.
             broken += missing or [number]
         parent, missing = block.hash, []
     return [*broken, *missing]
 
 
 def _homeless(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
-    """Return the blocks of canonical rows that are not of the canonical header there."""
+    """Return the blocks with canonical rows of another block hash than the header's."""
     headers = {block.number: block.hash for block in uow.blocks.between(0, blocks.last)}
     found = set()
     if headers:

@@ -1,8 +1,8 @@
-"""Finds out who is right about blocks that two endpoints tell of differently.
+"""Finds out which of two endpoints is right about blocks on which they differ.
 
-What the receipts prove wins, and who was proven wrong is quarantined; where nothing can be proven
-what is missing comes in, what we have stays, and it is said to be unproven.
-See docs/explanation/verification.md#l5.
+The side that the receipts prove wins, and an endpoint that was proven wrong is quarantined. Without
+a proof missing rows are inserted, stored rows stay, and the blocks are reported as unproven. See
+docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ from oracle.indexer.rebuild import RebuildResult
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Blocks of one window whose receipts are asked for to settle a difference.
+# Blocks of one window whose receipts are requested to settle a difference.
 _MOST_PROOFS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """One window that a second endpoint was asked about.
+    """Result of auditing one window with a second endpoint.
 
-    `giver` gave it at first, `auditor` says otherwise where there is a `difference`. `at_fault`
-    is who was found to be wrong, None: nobody, or it could not be proven; `proven_wrong` says of
-    what, where nothing but a lie explains it, and is empty otherwise. `repaired` None:
-    nothing was put right. `again`: the window was audited before. `left` are blocks of which
-    only we have something, and nobody has proven or disproven it.
+    `source_endpoint` served the window, `auditor` differs if there is a `difference`. `at_fault`:
+    the endpoint that was found wrong; None if none was, or without proof. `proven_wrong`: what it
+    was proven wrong about, if nothing but a lie explains it, else empty. `repaired` is None if no
+    row was repaired. `is_repeated`: the window was audited before. `unsettled_blocks`: blocks of
+    which only the database has rows, neither proven nor disproven.
     """
 
     blocks: BlockRange
@@ -51,7 +51,7 @@ class Audited:
 
     @property
     def result(self) -> str:
-        """Return what came of it: equal, repaired, denied (the auditor is wrong) or unproven."""
+        """Outcome: equal, repaired, denied (the auditor is wrong) or unproven."""
         if not self.difference:
             return "equal"
         if self.repaired is not None:
@@ -60,14 +60,14 @@ class Audited:
 
 
 def resolve_disputed_blocks(task: RepairContext, found: Audited) -> Audited:
-    """Find out who is right about each block that differs, and put our rows right."""
+    """Find out which side is right about each differing block, and repair the rows."""
     chain, folder, manner = task.chain, task.folder, task.manner
     found = _shortened(chain, found)
     proofs = _proofs(chain, found)
     repair, rebuilt, lied = RowDiff(), None, list[int]()
     with folder.following(None), manner.transaction(task.store) as uow:
         cursor = _cursor(uow)
-        # What our side has proven stands, unless a newer proof says otherwise.
+        # What the stored side has proven holds, unless a newer proof contradicts it.
         proven = proven_in(uow, folder.scope, found.blocks)
         for number, window in proofs.items():
             check_or_blame(chain, uow, cursor, window)
@@ -78,7 +78,7 @@ def resolve_disputed_blocks(task: RepairContext, found: Audited) -> Audited:
         repair.add(settled(found.difference, (), proven | proofs.keys()))
         if repair:
             rebuilt = repair_blocks(uow, folder, cursor, repair, manner)
-        # In the same transaction: rows are not put right and their giver forgotten.
+        # In the same transaction, so that no repair is stored without its quarantine.
         lie = lie_of(lied) if chain.is_vouched() and found.giver else ""
         if lie:
             uow.facts.quarantine.add(found.giver, lie)
@@ -95,10 +95,10 @@ def resolve_disputed_blocks(task: RepairContext, found: Audited) -> Audited:
 
 
 def _again(task: RepairContext, found: Audited, proofs: Mapping[int, BlockWindow]) -> str:
-    """Ask an auditor that denied what is proven once more; return what it lied about, if it did.
+    """Request a proven block from the auditor again; return its proven lie, or "".
 
-    One answer may have been cut short, and who lags at the head lies about nothing: nothing is
-    proven of it where the block is not final, or was not proven now.
+    One response may have been truncated, and an endpoint that lags behind does not lie: nothing is
+    proven if the block is not final, or was not proven now.
     """
     chain, by = task.chain, task.folder.reader.selectors
     with task.store.reading() as uow:
@@ -111,7 +111,7 @@ def _again(task: RepairContext, found: Audited, proofs: Mapping[int, BlockWindow
     except TransientError:
         return ""
     if said.last.number != number:
-        # It shows no block there, and so says nothing of it.
+        # The endpoint has no block at this height, so its response proves nothing.
         return ""
     return (
         lie_of([number]) if is_served_data_wrong(proofs[number], said.logs, said.calls, by) else ""
@@ -119,7 +119,7 @@ def _again(task: RepairContext, found: Audited, proofs: Mapping[int, BlockWindow
 
 
 def _shortened(chain: ChainReader, found: Audited) -> Audited:
-    """Leave for the next turn what lies above the last block whose receipts are asked for now."""
+    """Leave blocks above the last one whose receipts are requested now to the next tick."""
     asked = found.difference.blocks[:_MOST_PROOFS]
     if chain.level_allowed() < Level.PROVEN or asked == found.difference.blocks:
         return found
@@ -128,7 +128,7 @@ def _shortened(chain: ChainReader, found: Audited) -> Audited:
 
 
 def _proofs(chain: ChainReader, found: Audited) -> dict[int, BlockWindow]:
-    """Return the differing blocks as their receipts prove them, by whoever can."""
+    """Return the differing blocks as proven by receipts, from any endpoint that can."""
     if chain.level_allowed() < Level.PROVEN:
         return {}
     proofs = {number: _proof(chain, number, found) for number in found.difference.blocks}
@@ -137,7 +137,7 @@ def _proofs(chain: ChainReader, found: Audited) -> dict[int, BlockWindow]:
 
 def _proof(chain: ChainReader, number: int, found: Audited) -> BlockWindow | None:
     names = [name for name in chain.endpoint_names() if name not in chain.proven_wrong()]
-    # The giver may be out of the settings by now; whoever is not at odds may know as well.
+    # The source endpoint may be removed from the settings; other endpoints may prove it as well.
     sides = [name for name in (found.auditor, found.giver) if name in names]
     for endpoint in [*sides, *(name for name in names if name not in sides)]:
         try:

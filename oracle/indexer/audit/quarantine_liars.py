@@ -1,7 +1,7 @@
-"""Who was proven wrong is asked nothing more, in this process and in the next ones.
+"""Quarantines endpoints that were proven wrong, in this process and in later ones.
 
-Proven is what the receipts' root, the transactions' root and the header's hash make of a final
-block: who had other logs or calls for it had lied. That something comes late proves nothing.
+The proof consists of the receipts root, the transactions root and the header hash of a final block:
+an endpoint with other logs or calls for it was wrong. Late data proves nothing.
 """
 
 from collections import Counter
@@ -24,9 +24,10 @@ Selectors = Mapping[Address, frozenset[str]]
 def is_served_data_wrong(
     window: BlockWindow, logs: Iterable[Log], calls: Iterable[Call], by: Selectors
 ) -> bool:
-    """Tell whether logs and calls of a proven block contradict its proof.
+    """Return whether logs and calls of a proven block contradict its proof.
 
-    Where a log stands is no part of it, nor are calls that were not read with their whole block.
+    The position of a log is not part of the proof, nor are calls that were read without their whole
+    block.
     """
     is_other = content(logs) != content(window.logs)
     return is_other or _content_of(calls, by) != _content_of(window.calls, by)
@@ -35,7 +36,7 @@ def is_served_data_wrong(
 def is_stored_data_wrong(
     uow: UnitOfWork, folder: Folder, number: int, window: BlockWindow
 ) -> bool:
-    """Tell whether what we hold of a block contradicts the proof of it in this window."""
+    """Return whether the stored rows of a block contradict its proof in this window."""
     logs = uow.logs.between(number, number)
     calls = uow.calls.between(number, number)
     there = BlockWindow(
@@ -50,7 +51,7 @@ def is_stored_data_wrong(
 
 
 def lie_of(blocks: Sequence[int]) -> str:
-    """Say what an endpoint was proven wrong of; nothing where there is nothing."""
+    """Return what an endpoint was proven wrong about, or "" for no blocks."""
     if not blocks:
         return ""
     more = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
@@ -58,13 +59,13 @@ def lie_of(blocks: Sequence[int]) -> str:
 
 
 def count_usable_witnesses(chain: ChainReader) -> int:
-    """Return how many witnesses may be asked: those that were not proven wrong."""
+    """Return the number of witnesses that were not proven wrong."""
     providers = chain.providers()
     return WitnessQuorum(providers).count(providers.keys() - chain.proven_wrong().keys())
 
 
 def note_proven_wrong(chain: ChainReader, store: Store, manner: RebuildOptions) -> list[str]:
-    """Write down who was found out while blocks were read; return their names."""
+    """Store the endpoints proven wrong while reading blocks; return the new ones."""
     convicted = chain.proven_wrong()
     if not convicted:
         return []

@@ -1,6 +1,6 @@
-"""Puts rows right that an endpoint had left out, invented or changed, and folds anew.
+"""Repairs rows that an endpoint had left out, invented or changed, and refolds.
 
-Who is right is decided before: what was proven by the receipts' root always is.
+The judgement comes before: what the receipts root proves is always right.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ from oracle.store.state.cursor_repository import Cursor
 
 @dataclass(frozen=True, slots=True)
 class RepairContext:
-    """What audits and repairs of stored rows work with."""
+    """Objects that audits and repairs of stored rows need."""
 
     chain: ChainReader
     store: Store
@@ -29,11 +29,11 @@ class RepairContext:
 
 
 def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int]) -> RowDiff:
-    """Return what of a difference is to be put right.
+    """Return the part of a difference that is to be repaired.
 
-    Of blocks that the endpoint's side has `proven`: all of it. Of blocks that are proven on our
-    side (`ours`): nothing. Of the others: what is missing comes in, for endpoints forget logs
-    and hardly ever make them up; what we have stays as it is.
+    Blocks that the endpoint's side has proven (`served_proven`) are repaired completely. Blocks
+    that are proven in the database (`stored_proven`) are not. In all other blocks missing rows are
+    inserted, because endpoints lose logs but hardly ever invent them; stored rows stay.
     """
 
     def comes_in(block: int) -> bool:
@@ -57,7 +57,7 @@ def repair_blocks(
     manner: RebuildOptions,
     verified: BlockRange | None = None,
 ) -> RebuildResult:
-    """Write the rows down and fold anew up to the cursor, in the caller's transaction.
+    """Write the repaired rows and refold up to the cursor, in the caller's transaction.
 
     `verified`: blocks that are equal to the chain once these rows are written.
 
@@ -66,7 +66,7 @@ def repair_blocks(
         TransientError: raw rows are missing elsewhere; nothing was changed.
     """
     claim(uow, cursor)
-    # First what goes: it may be of another block of the same number as what comes.
+    # Removals first: a removed row may have the same number as an inserted one of another block.
     uow.logs.orphan(repair.extra_logs)
     uow.calls.orphan(repair.extra_calls)
     uow.logs.append(repair.missing_logs)
@@ -76,12 +76,12 @@ def repair_blocks(
     try:
         return rebuild_up_to(uow, folder, cursor.number, manner, verified)
     except IncompleteLogsError as error:
-        # The daemon goes on with the state that it has; an operator has to read those rows again.
+        # The daemon continues with its state; an operator has to have those rows read again.
         raise TransientError(str(error)) from error
 
 
 def proven_in(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
-    """Return which of these blocks are proven by their receipts, as far as we know."""
+    """Return the blocks that are known to be proven by their receipts."""
     single = uow.verified_blocks.between(blocks.first, blocks.last)
     proven = {number for number, level in single.items() if level >= Level.PROVEN}
     for span in uow.coverage.spans(scope.id, blocks.first, blocks.last):

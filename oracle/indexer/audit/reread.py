@@ -1,9 +1,8 @@
-"""Reads again what was read less surely than the settings ask for and the chain allows.
+"""Reads blocks again whose verification level is below what settings and chain allow.
 
-A chain is believed only after samples: what came in before, or by an older program, rests on an
-endpoint's word. The ledger of coverage says which blocks those are, the lowest come first, and
-nothing is reported from any of them before.
-See docs/explanation/verification.md#calibration.
+A chain's headers are trusted only after samples: earlier blocks, or those read by an older program,
+rest on an endpoint's claim. The coverage lists those blocks, the lowest come first, and nothing is
+reported from any of them before. See docs/explanation/verification.md#calibration.
 """
 
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """Blocks that were read again; `rows` differed, `left` blocks are still to be read.
+    """Blocks that were read again; `row_count` rows differed, `blocks_left` remain.
 
-    `repaired` None: nothing had to be put right.
+    `repaired` is None if no row had to be repaired.
     """
 
     blocks: BlockRange
@@ -45,17 +44,17 @@ class Reread:
 
 @dataclass(slots=True)
 class Rereader:
-    """What is remembered between turns: the ledger itself is the list of what is to be done.
+    """State between ticks; the coverage itself lists the blocks to read again.
 
-    `ahead` is the block from which it looks: what was read again and is no surer for it is left
-    for the next process. It begins anew where another level can be reached than before.
+    `next_block` is where the search starts: blocks whose level did not rise are left to the next
+    process. The search restarts if another level can be reached than before.
     """
 
     ahead: int = 0
     level: Level | None = None
 
     def due(self, chain: ChainReader, uow: UnitOfWork, folder: Folder) -> Covered | None:
-        """Return the lowest blocks to be read again; None: there are none."""
+        """Return the lowest blocks to read again, or None."""
         level, cursor = chain.level_of_history(), uow.cursor.get()
         if level != self.level:
             self.level, self.ahead = level, 0
@@ -65,12 +64,12 @@ class Rereader:
         if self.ahead > final:
             return None
         span = uow.coverage.lowest_below(folder.scope.id, level, BlockRange(self.ahead, final))
-        # Everything below it is as sure as it can be: nobody looks through that again.
+        # Everything below has the highest possible level and need not be searched again.
         self.ahead = max(self.ahead, final + 1 if span is None else span.first)
         return span
 
     def count(self, uow: UnitOfWork, folder: Folder) -> int:
-        """Count the blocks that are to be read again."""
+        """Return the number of blocks to read again."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if self.level is None or self.level < Level.BLOOMED or final is None:
@@ -81,15 +80,17 @@ class Rereader:
 def reread_next(
     chain: ChainReader, store: Store, folder: Folder, rereader: Rereader, manner: RebuildOptions
 ) -> Reread | None:
-    """Read the next blocks again that are below the level; None: there are none.
+    """Read the next blocks again that are below the level, or return None if there are none.
 
-    What an endpoint had left out, made up or changed is put right, and costs the one who gave it.
+    Rows that an endpoint had left out, invented or changed are repaired, and that endpoint is
+    deprioritised.
 
     Raises:
-        TransientError: no endpoint gives a whole and consistent answer now, or a block is refused.
+        TransientError: no endpoint returns a complete and consistent response, or a block is
+            refused.
     """
     task = RepairContext(chain, store, folder, manner)
-    # Also before the very first window: what is believed of it is no matter of luck.
+    # Calibrate before the very first window too, so that its level does not depend on chance.
     chain.calibrate()
     with store.reading() as uow:
         due = rereader.due(chain, uow, folder)
@@ -125,7 +126,7 @@ def _window(task: RepairContext, blocks: BlockRange) -> BlockWindow:
 
 
 def _put_right(task: RepairContext, difference: RowDiff) -> RebuildResult | None:
-    """Have the blocks proven that differ, and our rows put right; None: they were not."""
+    """Verify the differing blocks with proofs and repair their rows; None if none changed."""
     blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
     with task.store.reading() as uow:
         spans = uow.coverage.spans(task.folder.scope.id, blocks.first, blocks.last)
@@ -135,7 +136,7 @@ def _put_right(task: RepairContext, difference: RowDiff) -> RebuildResult | None
     except InputError:
         raise
     except FatalError as error:
-        # One endpoint's word about a final block is not the end: others judge it (finality_halt).
+        # One endpoint's claim about a final block is not fatal; finality_halt compares all of them.
         raise TransientError(str(error)) from error
     if done.repaired is not None:
         words = f"was wrong about {done.difference.rows} rows of blocks {blocks.first} to"

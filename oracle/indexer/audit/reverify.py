@@ -1,8 +1,7 @@
-"""Reads blocks again at a level, compares, and notes how sure we are of them.
+"""Reads blocks again at a level, compares them, and records the level that they reached.
 
-It may be interrupted: how far it came stands in the database. What differs is looked at twice
-before it is told.
-See docs/explanation/verification.md.
+A run can be interrupted: its progress is stored in the database. Differences are checked twice
+before they are reported. See docs/explanation/verification.md.
 """
 
 from collections.abc import Iterator
@@ -24,17 +23,17 @@ from oracle.indexer.provenance import note_proven
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.store.database import Store, UnitOfWork
 
-# Blocks that are read, compared and noted at a time.
+# Blocks that are read, compared and recorded at a time.
 CHUNK = 1_000
-# Fewer are noted as single blocks.
+# Shorter windows are recorded block by block.
 SINGLE = 25
 
 
 @dataclass(frozen=True, slots=True)
 class ReverifyRequest:
-    """What to verify: blocks, up to which level, by whom (None: by whoever is well).
+    """Blocks to verify, up to which level, and by which endpoint (None: any usable one).
 
-    `repair`: put right what can be, and fold anew.
+    `repair`: repair what can be, and refold.
     """
 
     blocks: BlockRange
@@ -45,10 +44,11 @@ class ReverifyRequest:
 
 @dataclass(slots=True)
 class Verified:
-    """What came of it: the lowest level reached, by whom, and what differed.
+    """Result of a run: the lowest level reached, the endpoints used, and the differences.
 
-    `resumed_at`: an earlier run had come to this block; None: it began anew. `repaired` None:
-    nothing was put right. `left` counts the rows that differ still: nobody has proven them wrong.
+    `resumed_at`: the block from which an earlier run was continued; None: a new run. `repaired` is
+    None if no row was repaired. `unrepaired_count`: rows that still differ, without a proof that
+    they are wrong.
     """
 
     blocks: BlockRange
@@ -62,7 +62,7 @@ class Verified:
 
 @dataclass(slots=True)
 class _RunProgress:
-    """How far a run has come, as it stands in the database between two chunks."""
+    """Progress of a run, as stored in the database between two chunks."""
 
     next: int
     reached: int = Level.PROVEN.value
@@ -85,14 +85,14 @@ def verify(
     asked: ReverifyRequest,
     manner: RebuildOptions,
 ) -> Verified:
-    """Read the blocks again and compare; where they are equal, raise the level of the coverage.
+    """Read the blocks again and compare; raise the coverage level of those that are equal.
 
-    A dry run writes nothing down at all, and needs no lease.
+    A dry run writes nothing, and needs no lease.
 
     Raises:
-        InputError: the range leaves what is indexed, or there is no endpoint of that name.
-        TransientError: the chain is just changing, or does not answer.
-        FatalError: a final block is another one on the chain than here.
+        InputError: the range exceeds the indexed blocks, or there is no endpoint of that name.
+        TransientError: the chain is reorganising, or does not respond.
+        FatalError: a final block differs between the chain and the database.
     """
     run = _Run(chain, store, folder, asked, manner)
     place, resumed_at = run.resumed()
@@ -128,7 +128,7 @@ class _Run:
         return f"verify {blocks.first} {blocks.last} {level} {self.asked.endpoint or ''}"
 
     def resumed(self) -> tuple[_RunProgress, int | None]:
-        """Return where to begin, and whether that is in the middle."""
+        """Return the progress to start from, and the resumed block or None."""
         first = self.asked.blocks.first
         with self.store.reading() as uow:
             require_indexed("verify", uow, self.asked.blocks)
@@ -139,7 +139,7 @@ class _Run:
         return place, place.next
 
     def windows(self, place: _RunProgress) -> Iterator[BlockWindow]:
-        """Yield the windows that are left, each asked for when the one before is noted."""
+        """Yield the remaining windows, each read after the previous one was recorded."""
         last = self.asked.blocks.last
         while place.next <= last:
             rest = BlockRange(place.next, last)
@@ -148,7 +148,7 @@ class _Run:
             self.manner.progress(place.next - 1, last)
 
     def note(self, window: BlockWindow, place: _RunProgress) -> None:
-        """Compare one window, and write down what came of it."""
+        """Compare one window, and store the progress."""
         with self._transaction() as uow:
             difference = self._compared(uow, window)
             place.take(window, difference)
@@ -159,7 +159,7 @@ class _Run:
             uow.bookmarks.set(self._key, msgspec.json.encode(place).decode())
 
     def looked_again(self, place: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
-        """Read again what was unequal: what is equal now was a passing fault."""
+        """Read unequal windows again; one that is equal now was a temporary fault."""
         found, seen = RowDiff(), []
         for first, last in place.unequal:
             reached = first - 1
@@ -179,9 +179,9 @@ class _Run:
     def repair(
         self, difference: RowDiff, seen: list[BlockWindow]
     ) -> tuple[RebuildResult | None, int]:
-        """Put right what can be, in one transaction with the fold; None: there is nothing.
+        """Repair what can be, in one transaction with the fold; None if there is nothing.
 
-        Returns also how many rows differ still.
+        The second value is the number of rows that still differ.
         """
         proven = {number for window in seen for number in _proven(window)}
         rebuilt = None
@@ -192,7 +192,7 @@ class _Run:
                 self._quarantine(uow, window, cursor.final_number or 0)
             repair = settled(difference, proven, ours)
             if repair:
-                # What is left of the difference stays as it is, and is not verified.
+                # The rest of the difference stays as it is and is not verified.
                 verified = self.asked.blocks if repair.rows == difference.rows else None
                 rebuilt = repair_blocks(uow, self.folder, cursor, repair, self.manner, verified)
                 for window in seen:
@@ -202,7 +202,7 @@ class _Run:
         return rebuilt, difference.rows - repair.rows
 
     def _quarantine(self, uow: UnitOfWork, window: BlockWindow, final: int) -> None:
-        """Write down who gave us what is proven wrong now, of blocks up to the final one."""
+        """Quarantine the endpoints that served rows proven wrong, up to the final block."""
         for number in sorted(_proven(window)):
             if number > final or not is_stored_data_wrong(uow, self.folder, number, window):
                 continue
@@ -211,9 +211,10 @@ class _Run:
                     uow.facts.quarantine.add(span.endpoint, lie_of([number]))
 
     def finish(self, *, is_equal: bool) -> None:
-        """Forget how far it came: the next run begins anew.
+        """Delete the progress, so that the next run starts anew.
 
-        What an operator has compared with whom he trusts, and is equal now, is disputed no more.
+        Blocks that an operator compared with a trusted endpoint, and that are equal now, are no
+        longer disputed.
         """
         if self.manner.dry_run:
             return
@@ -238,7 +239,7 @@ class _Run:
     def _raise(self, uow: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.folder.scope, window.level
         if len(window.range) < SINGLE and len(window.headers) == len(window.range):
-            # A few blocks are noted one by one: the intervals stay few and long.
+            # A few blocks are recorded one by one, so that intervals stay few and long.
             single = [(block.number, block.hash) for block in window.headers]
             uow.verified_blocks.save(single, level, window.endpoint)
             return

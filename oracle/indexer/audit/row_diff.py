@@ -1,4 +1,4 @@
-"""Compares what an endpoint says of blocks with what we hold of them."""
+"""Compares the rows that an endpoint returns for some blocks with the stored ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ _NO_BLOCK = Hash("not there")
 
 @dataclass(slots=True)
 class RowDiff:
-    """How an endpoint's rows of some blocks differ from ours; nothing of it: they are the same.
+    """Differences between an endpoint's rows and the stored ones; falsy if they are equal.
 
-    `missing`: only the endpoint has them. `extra`: only we have them. `other`: the endpoint's
-    words for rows that we have in other words.
+    `missing`: only the endpoint has them. `extra`: only the database has them. `changed`: the
+    endpoint's version of rows that are stored with other contents.
     """
 
     missing_logs: list[Log] = field(default_factory=list)
@@ -35,31 +35,31 @@ class RowDiff:
 
     @property
     def missing(self) -> list[Log | Call]:
-        """Return what only the endpoint has."""
+        """Rows that only the endpoint has."""
         return [*self.missing_logs, *self.missing_calls]
 
     @property
     def extra(self) -> list[Log | Call]:
-        """Return what only we have."""
+        """Rows that only the database has."""
         return [*self.extra_logs, *self.extra_calls]
 
     @property
     def other(self) -> list[Log | Call]:
-        """Return what both have in different words, in the endpoint's."""
+        """Rows that both have with different contents, in the endpoint's version."""
         return [*self.other_logs, *self.other_calls]
 
     @property
     def rows(self) -> int:
-        """Count the rows that it is about."""
+        """Number of differing rows."""
         return sum(map(len, self._all()))
 
     @property
     def blocks(self) -> list[int]:
-        """Return the blocks that it is about, ascending."""
+        """Blocks with differing rows, ascending."""
         return sorted({row.block for rows in self._all() for row in rows})
 
     def add(self, more: "RowDiff") -> None:
-        """Take in how other blocks differ."""
+        """Add the differences of other blocks."""
         self.missing_logs += more.missing_logs
         self.missing_calls += more.missing_calls
         self.extra_logs += more.extra_logs
@@ -68,7 +68,7 @@ class RowDiff:
         self.other_calls += more.other_calls
 
     def up_to(self, block: int) -> "RowDiff":
-        """Return how the blocks up to this one differ."""
+        """Return the differences of the blocks up to `max_block`."""
         return RowDiff(
             [log for log in self.missing_logs if log.block <= block],
             [call for call in self.missing_calls if call.block <= block],
@@ -90,7 +90,7 @@ class RowDiff:
 
 
 def compare(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
-    """Compare a window with the canonical rows of its blocks, in every field that is stored."""
+    """Compare a window with the canonical rows of its blocks, in every stored field."""
     first, last = window.range.first, window.range.last
     ours = {_log_key(log): log for log in uow.logs.between(first, last)}
     theirs = {_log_key(log): log for log in window.logs}
@@ -107,11 +107,11 @@ def compare(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
 
 
 def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
-    """Compare hashes wherever both sides know one: rows of another fork must not come in.
+    """Compare all known block hashes: rows of another fork must not be inserted.
 
     Raises:
-        TransientError: the chain is just changing there.
-        FatalError: a final block is another one there.
+        TransientError: the chain is reorganising there.
+        FatalError: a final block differs.
     """
     if window.last.number > cursor.number:
         words = f"block {window.last.number} follows block {window.range.first - 1}"
@@ -123,15 +123,15 @@ def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> No
 
 
 def other_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
-    """Return the lowest block that has another hash on each side; None: there is none."""
+    """Return the lowest block with different hashes on both sides, or None."""
     ours, theirs = _hashes(uow, window)
     return min((n for n in theirs.keys() & ours.keys() if theirs[n] != ours[n]), default=None)
 
 
 def _hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
-    """Return the hashes by block that we know, and those that the window tells.
+    """Return the stored and the served block hashes, by number.
 
-    With all its headers it tells of each height that it does not name that there is no block.
+    A window with all its headers also shows that there is no block at any height it omits.
     """
     first, last = window.range.first, window.range.last
     theirs = {block.number: block.hash for block in [*window.headers, window.last]}
@@ -146,12 +146,13 @@ def _hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict
 def check_or_blame(
     chain: ChainReader, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
-    """Do the same in a daemon, where one endpoint's word about a final block is not the end.
+    """Check as `check_same_chain`, but blame the endpoint for a different final block.
 
-    Whether the chain really left it is for those to judge who ask all endpoints (finality_halt).
+    In the daemon one endpoint's claim about a final block is not fatal: finality_halt compares all
+    endpoints.
 
     Raises:
-        TransientError: the chain is just changing there, or this endpoint is on another one.
+        TransientError: the chain is reorganising there, or this endpoint is on another chain.
     """
     try:
         check_same_chain(uow, cursor, window)

@@ -1,8 +1,8 @@
-"""Brings an older database up to the configuration and the program, before it goes on.
+"""Brings an older database up to the configuration and the program before indexing continues.
 
-New contracts, events or calls have no coverage: only what is missing of them is fetched, and when
-all of it is there, everything is folded anew, in order. A fold that another version of the
-program made is made anew as well, without asking the chain.
+New contracts, events or calls have no coverage: only what is missing of them is fetched, and once
+all of it is stored, everything is refolded in order. A fold by another version of the program is
+redone as well, without requests to the chain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Blocks that are asked for at most at a time; the chain may give less.
+# Maximum number of blocks per request; the chain may return fewer.
 CHUNK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeBackfilled:
-    """One step: `blocks` were read for what was new, or everything was folded anew, and why.
+    """Result of one step: `blocks` were read for new scopes, or everything was refolded.
 
-    `left` counts the blocks that are still to be read.
+    `reason` is the cause; `blocks_left` counts the blocks that are still to be read.
     """
 
     why: str
@@ -42,13 +42,13 @@ class ScopeBackfilled:
 
 @dataclass(slots=True)
 class ScopeBackfill:
-    """What is remembered between steps; `is_sound`: there is nothing to be repaired."""
+    """State between steps; `is_complete`: nothing is missing any more."""
 
     is_sound: bool = False
     _chains: dict[IngestScope, ChainReader] = field(default_factory=dict)
 
     def part(self, chain: ChainReader, scope: IngestScope) -> ChainReader:
-        """Return the chain asked for this part only; it may read ahead from step to step."""
+        """Return the chain limited to this scope; it may read ahead between steps."""
         if scope not in self._chains:
             self._chains[scope] = chain.narrowed(scope)
         return self._chains[scope]
@@ -61,10 +61,10 @@ def backfill_next(
     scope_backfill: ScopeBackfill,
     manner: RebuildOptions,
 ) -> ScopeBackfilled | None:
-    """Do the next step; None: there is nothing to be repaired, and windows may come.
+    """Run the next step; None if nothing is missing, and windows may be indexed.
 
     Raises:
-        TransientError: the chain does not answer, is just changing, or is another one there.
+        TransientError: the chain does not respond, is reorganising, or is another one.
     """
     if scope_backfill.is_sound:
         return None
@@ -81,9 +81,9 @@ def backfill_next(
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """Blocks that were not read for all we want, how many in all, and who read them for less.
+    """Blocks not read for the whole scope, the total of such blocks, and their old coverage.
 
-    `old` None: nobody did. `parts` are what is missing of them; none: nothing is.
+    `old_coverage` is None if they were never read. `missing_scopes`: what they were not read for.
     """
 
     blocks: BlockRange
@@ -97,7 +97,7 @@ def _first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     if uow.coverage.current() is None:
-        # What an older program read is this scope's; the next window says so.
+        # Blocks read by an older program count for this scope; the next window stores it.
         return None
     gaps = uow.coverage.gaps(scope.id, identity.start_block, cursor.number)
     if not gaps:
@@ -108,13 +108,13 @@ def _first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
         span = uow.coverage.lowest_span(known.id, first, last)
         if span is not None and span.first == first:
             return _Gap(span.blocks, left, span, missing_of(scope, known))
-        # Somebody read those from there on: only what is before them is wholly unread.
+        # Later blocks were read for another scope, so only the blocks before them are unread.
         last = last if span is None else span.first - 1
     return _Gap(BlockRange(first, last), left, None, (scope,))
 
 
 def missing_of(wanted: IngestScope, known: IngestScope) -> tuple[IngestScope, ...]:
-    """Return what has to be read for `wanted` where all of `known` was read; none: nothing.
+    """Return the scopes still to be read for `required` if `already_read` was read.
 
     New contracts, and those with new calls, with all their events; the others with new events.
     """
@@ -129,7 +129,7 @@ def missing_of(wanted: IngestScope, known: IngestScope) -> tuple[IngestScope, ..
 
 
 def _fill(task: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap) -> ScopeBackfilled:
-    """Read one piece of what is missing, and write it down; it is folded when all is there."""
+    """Read and store one part of what is missing; it is folded once everything is stored."""
     windows = list(_windows(task.chain, scope_backfill, gap))
     last = min((window.range.last for window in windows), default=gap.blocks.last)
     blocks = BlockRange(gap.blocks.first, last)
@@ -151,18 +151,18 @@ def _fill(task: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap) -> Scop
 def _windows(
     chain: ChainReader, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> Iterator[BlockWindow]:
-    """Yield a window of each missing part, all from the same block, each no longer than before."""
+    """Yield a window of each missing scope, from the same block, none longer than the last."""
     first, last = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
     for part in gap.parts:
         chain_part = scope_backfill.part(chain, part)
         window = chain_part.window(BlockRange(first, last), with_headers=False)
-        # Read ahead for a part that was longer, it may be more than was asked for.
+        # A window read ahead for a longer scope may be longer than requested.
         last = min(last, window.range.last)
         yield window
 
 
 def _covered(gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]) -> Covered:
-    """Say of blocks that were read in parts what holds of all the parts."""
+    """Return the coverage that holds for all parts of blocks that were read in parts."""
     old = [] if gap.old is None else [(gap.old.level, gap.old.endpoint)]
     told = [*old, *((window.level, window.endpoint) for window in windows)]
     level, endpoint = min(told)

@@ -1,6 +1,6 @@
-"""Compares the state with a fold of the raw rows: the other half of `resync verify`.
+"""Compares the state with a fold of the raw rows: one half of `resync verify`.
 
-The raw rows are folded into a database of its own beside ours, so that ours is only read.
+The raw rows are folded into a temporary database, so that the real one is only read.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,10 +24,9 @@ from oracle.store.state.projections import ProjectionRow
 
 
 class StateRow(NamedTuple):
-    """A row of the state that is not what the raw rows fold to.
+    """A row of the state that differs from the fold of the raw rows.
 
-    `kind`: `missing` where the fold alone has it, `extra` where the table alone has it, else
-    `other`.
+    `kind`: `missing` if only the fold has it, `extra` if only the table has it, else `other`.
     """
 
     table: str
@@ -37,7 +36,7 @@ class StateRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StateComparison:
-    """What a fold of the raw rows up to block `last` showed of the state."""
+    """Differences between the state and a fold of the raw rows up to block `last_block`."""
 
     last: int
     logs: int
@@ -57,7 +56,7 @@ def compare_state(
 
 
 class FreshState(NamedTuple):
-    """The state that the raw rows up to block `last` fold to, in a database of its own."""
+    """State folded from the raw rows up to block `last_block`, in a temporary database."""
 
     uow: UnitOfWork
     last: int
@@ -68,7 +67,7 @@ class FreshState(NamedTuple):
 def folded_state(
     uow: UnitOfWork, reader: LogReader, rules: Rules, progress: Callable[[int, int], None]
 ) -> Iterator[FreshState]:
-    """Fold all raw rows of a snapshot into a database that is gone afterwards.
+    """Fold all raw rows of a snapshot into a database that is deleted afterwards.
 
     Raises:
         InputError: nothing is indexed yet.
@@ -97,7 +96,7 @@ def folded_state(
 
 
 def differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[StateRow]:
-    """Yield every row that is not the same in both, by table and key."""
+    """Yield every row that differs between the two, by table and key."""
     for table in stored.projections.compared_tables():
         sides = merge(
             ((row, False) for row in stored.projections.rows(table)),

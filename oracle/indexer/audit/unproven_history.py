@@ -1,8 +1,8 @@
-"""Says which blocks of history rest on the words of endpoints, where [verify] asks for more.
+"""Reports blocks of history that are unproven although [verify] requires a proof.
 
-On a chain whose headers were found to prove nothing the level that the settings ask for is not
-reached: that is a failure of what was asked, until a second endpoint says the same of every block,
-or an operator asks for less. A chain that is too short to be judged is not one of those.
+On a chain whose headers prove nothing the required level cannot be reached. The missing level
+counts as a failure until a second endpoint agrees on every block, or an operator lowers the level.
+A chain that is too short to be judged is exempt.
 """
 
 from oracle.chain.source import ChainSource
@@ -14,9 +14,9 @@ from oracle.store.database import UnitOfWork
 def why_unproven(
     source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, spare: int = 0
 ) -> str | None:
-    """Return what rests on endpoints' words, and what to do; None: nothing does.
+    """Return what is unproven and how to resolve it, or None.
 
-    So many blocks as `spare` may wait for the audit, where there is somebody to be asked.
+    Up to `max_unaudited` blocks may wait for the audit if a second witness can audit them.
     """
     short, cursor = source.shortfall(), uow.cursor.get()
     if short is None or cursor is None or cursor.final_number is None:

@@ -1,1 +1,1 @@
-"""Feeds beside the chain: what was polled is judged, settled, and put into the chain's order."""
+"""Off-chain feeds: polled rows are checked, settled, and placed in the order of the chain."""

@@ -1,7 +1,7 @@
-"""A person's word that a feed may be read on: its faults are accepted, or it begins anew.
+"""An operator's decision to read a feed on: its faults are accepted, or a new stream begins.
 
-What was stored stays: a stream that begins anew has another number, and its rows stand beside the
-old ones (docs/explanation/feed.md#resolving-faults).
+Stored rows stay: a new stream has another number, and its rows are stored beside the old ones
+(docs/explanation/feed.md#a-persons-word).
 """
 
 from dataclasses import replace
@@ -13,9 +13,9 @@ from oracle.store.database import UnitOfWork
 
 
 def accept(uow: UnitOfWork, begin_after: int | None, now: int | None) -> list[FeedFault]:
-    """Accept every open fault; return them. `begin_after`: read a new stream after this row.
+    """Accept every open fault and return them; `first_row_after` starts a new stream.
 
-    `now` None: only say what would be.
+    The new stream begins after that row. With `now` None nothing is changed.
 
     Raises:
         InputError: there is nothing to accept, or the stream stopped and has to begin anew.

@@ -1,8 +1,8 @@
-"""Puts a feed's rows into the chain's order, and reads them back as events of those blocks.
+"""Places a feed's rows in the order of the chain, and reads them back as events of those blocks.
 
-A row belongs to the first block whose time is later than its own, before all that this block
-says: what stands as of a block is what the chain said up to it, and what the feed said before its
-time (docs/explanation/feed.md#order-with-the-chain).
+A row belongs to the first block with a later time than its own, before all events of that block:
+the state as of a block has the chain's events up to it, and the feed's rows before its time
+(docs/explanation/feed.md#one-order).
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from oracle.store.outbox.records import Stamp
 
 
 def with_feed(uow: UnitOfWork, reader: LogReader, said: Decoded, blocks: BlockRange) -> Decoded:
-    """Return what was said in these blocks by the chain and by the feed, in one order."""
+    """Return the events of the chain and the feed in these blocks, in one order."""
     if reader.feed is None:
         return said
     beside: list[DomainEvent] = []
@@ -41,14 +41,14 @@ def with_feed(uow: UnitOfWork, reader: LogReader, said: Decoded, blocks: BlockRa
         beside += reader.feed.read(_span_of(uow, stream, list(rows), reader.feed))
     if not beside:
         return said
-    # A later stream begins with low ids again, and is later all the same.
+    # A later stream begins with low ids again, but its rows are later all the same.
     return replace(said, events=sorted([*said.events, *beside], key=attrgetter("at")))
 
 
 def _span_of(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
 ) -> FeedSpan:
-    """Return the rows with what is around them; far more of it where a group shows too few."""
+    """Return the rows with their surroundings; far more of them if a group shows too few."""
     near = _span_from(uow, stream, rows, rows[0].id - AROUND)
     if not reader.has_silent_members(near):
         return near
@@ -68,10 +68,10 @@ def _scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
 
 
 class FeedHook(BlockHook):
-    """Gives rows their blocks before a window is folded, and takes them back on the way back."""
+    """Assigns feed rows to blocks before a window is folded, and undoes that on a rewind."""
 
     def __init__(self, start_block: int) -> None:
-        """Every header from the start on is wanted: their times place the rows."""
+        """Require every header from the start block on, whose times place the rows."""
         self.first_block = start_block
 
     @override

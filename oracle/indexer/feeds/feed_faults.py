@@ -1,4 +1,4 @@
-"""What can be wrong with a feed, by name, and what follows from it.
+"""Faults of a feed, by name, and the reaction to each.
 
 See docs/explanation/feed.md#faults.
 """
@@ -8,35 +8,35 @@ from collections.abc import Iterable
 from oracle.domain.feed_rows import FeedFault, FeedRow
 from oracle.store.database import UnitOfWork
 
-# A row that came into the settled part, differs from what was said before, or is gone.
+# A row that was added to, changed in, or removed from the settled part.
 LATE, CHANGED, VANISHED = "late_row", "changed_row", "vanished_row"
-# The stream is not where we left it: nothing is read until `feed accept --from`.
+# The stream is not where reading stopped: nothing is read until `feed accept --from`.
 WENT_BACK, GAP = "went_back", "gap_by_retention"
-# A row of a kind that we know, which cannot be read: it is kept, and says nothing.
+# A row of a known kind that cannot be decoded: it is stored but has no effect.
 BAD = "bad_row"
-# The second feed tells another row of an id, or one of the two lacks it.
+# The second feed has a different row for an id, or one of the two lacks it.
 DISAGREE = "disagree"
 
 STOPPING = frozenset({WENT_BACK, GAP})
-# A row that says nothing harms nobody else: it is listed, and no more.
+# A bad row affects nothing else: it is only listed.
 HOLDING = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING
 
-# From 2026-08-06 to 2026-08-11 the relay's answers called every later reason a timeout.
+# From 2026-08-06 to 2026-08-11 the relay reported every later abort reason as a timeout.
 _REPAIRED = ('"abort_reason":1', *(f'"abort_reason":{number}' for number in range(5, 11)))
 
 
 def holding(uow: UnitOfWork) -> FeedFault | None:
-    """Return the first fault for which nothing is published; None: there is none."""
+    """Return the first fault that prevents publishing, or None."""
     return next((one for one in uow.feed.faults(is_open=True) if one.kind in HOLDING), None)
 
 
 def stopping(uow: UnitOfWork) -> FeedFault | None:
-    """Return the fault for which nothing more is read; None: there is none."""
+    """Return the fault that prevents further reading, or None."""
     return next((one for one in uow.feed.faults(is_open=True) if one.kind in STOPPING), None)
 
 
 def noted(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFault, ...]:
-    """Write faults down; return those that were not known."""
+    """Store faults; return those that were not stored before."""
     known = {(one.kind, one.stream, one.row) for one in uow.feed.faults(is_open=False)}
     new = [one for one in faults if (one.kind, one.stream, one.row) not in known]
     uow.feed.note(new)
@@ -44,13 +44,13 @@ def noted(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFault, ...]
 
 
 def fault_text(fault: FeedFault) -> str:
-    """Say in a line what is wrong, and what a person can do."""
+    """Return what is wrong and which command accepts it, in one line."""
     todo = "`qos-oracle feed accept --from ID`" if fault.kind in STOPPING else "`feed accept`"
     return f"{fault.kind} at row {fault.row}: {fault.detail}; {todo}"
 
 
 def is_repair(before: FeedRow, now: FeedRow) -> bool:
-    """Tell whether the relay only told an abort's real reason where it had said: a timeout.
+    """Return whether the relay only replaced a wrong timeout by an abort's real reason.
 
     See docs/explanation/feed.md#rewritten-abort-reasons.
     """
@@ -71,7 +71,7 @@ def _spaceless(args: str) -> str:
 def differences(
     ours: Iterable[FeedRow], theirs: Iterable[FeedRow]
 ) -> tuple[list[tuple[FeedRow, FeedRow]], list[FeedRow], list[FeedRow]]:
-    """Compare rows of the same ids: told in two ways, told by us alone, told by them alone."""
+    """Compare rows by id; return the changed pairs, the stored-only and the served-only rows."""
     known = {row.id: row for row in ours}
     told = {row.id: row for row in theirs}
     both = sorted(known.keys() & told.keys())

@@ -1,7 +1,7 @@
-"""Lets the chain be read up to where the feed is settled, and no further.
+"""Limits how far the chain is read to the time up to which the feed is settled.
 
-A block is folded once every row of an earlier time is settled: rows that came after it could not
-be put before it any more (docs/explanation/feed.md#order-with-the-chain).
+A block is folded once every row of an earlier time is settled: a later row could not be placed
+before it any more (docs/explanation/feed.md#one-order).
 """
 
 from dataclasses import dataclass, replace
@@ -15,17 +15,17 @@ from oracle.store.database import Store
 
 @dataclass(slots=True)
 class FeedHeadLimit:
-    """The heads as far as the feed has come."""
+    """Provides the chain's heads, limited by the progress of the feed."""
 
     store: Store
     _newest: BlockRef | None = None
 
     def of(self, chain: ChainReader) -> Heads:
-        """Return the chain's heads, the newest of a time that the feed is settled up to.
+        """Return the chain's heads, with the newest block at most as late as the settled feed.
 
         Raises:
-            TransientError: the feed was never read, or is settled up to no block yet; or the
-                chain does not give a header.
+            TransientError: the feed was never read, or is settled up to no block yet; or the chain
+                does not return a header.
         """
         with self.store.reading() as uow:
             known, cursor = uow.feed.cursor(), uow.cursor.get()
@@ -42,7 +42,7 @@ class FeedHeadLimit:
         return replace(heads, latest=newest, safe=safe, final=final)
 
     def _highest(self, chain: ChainReader, low: int, above: BlockRef, until: int) -> BlockRef:
-        """Return the highest block from `low` on whose time is not later than `until`."""
+        """Return the highest block from `low_number` on whose time is at most `max_time`."""
         known = self._newest
         if known is not None and low < known.number < above.number:
             low = known.number

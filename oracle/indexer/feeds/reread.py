@@ -1,6 +1,6 @@
-"""Asks for old rows once more, of the feed itself and of a second one, and compares.
+"""Requests old rows again, from the feed and from a second feed, and compares them.
 
-Nothing of either is taken for true: what differs is kept, told, and left to a person
+No feed is trusted: differences are stored, reported, and left to an operator
 (docs/explanation/feed.md#two-feeds).
 """
 
@@ -21,26 +21,26 @@ from oracle.indexer.feeds.feed_faults import (
 from oracle.store.database import Store
 from oracle.store.raw.feed_repository import FeedCursor
 
-# So many of the newest settled rows are asked for once more.
+# Number of newest settled rows that are requested again.
 REREAD_IDS = 5_000
 
 
 def reread_start(cursor: FeedCursor) -> int:
-    """Return the id above which settled rows are asked for again."""
+    """Return the id above which settled rows are requested again."""
     return max(0, cursor.settled_id - REREAD_IDS)
 
 
 def take_reread(store: Store, answer: FeedAnswer) -> tuple[FeedFault, ...]:
-    """Compare settled rows with what the same feed says of them now; return new faults.
+    """Compare settled rows with the feed's current ones; return new faults.
 
-    Rows below its first one were deleted by age, as a relay may. What came late is kept as
-    evidence, and folded into nothing: its place has passed.
+    Rows below the feed's first one were deleted by age, as a relay may do. A late row is stored as
+    evidence but not folded, because its place has passed.
     """
     with store.transaction() as uow:
         cursor = uow.feed.cursor()
         if cursor is None:
             return ()
-        # The answer's own clock was not compared with ours, so that it is not stored.
+        # The response's own clock was not compared with the local one, so it is not stored.
         now = cursor.asked_at
         told = _within(answer, cursor.settled_id, cursor.stream, now)
         first = told[0].id if told else cursor.settled_id
@@ -60,9 +60,9 @@ def take_reread(store: Store, answer: FeedAnswer) -> tuple[FeedFault, ...]:
 
 
 def take_comparison(store: Store, answer: FeedAnswer, name: str) -> tuple[FeedFault, ...]:
-    """Compare settled rows with what a second feed says of them; return new faults.
+    """Compare settled rows with a second feed's; return new faults.
 
-    Compared is as far as both have come: who is behind is behind, and no liar.
+    Rows are compared as far as both feeds have come: lagging behind is not a fault.
     """
     with store.transaction() as uow:
         cursor = uow.feed.cursor()
@@ -90,7 +90,7 @@ def _within(answer: FeedAnswer, last: int, stream: int, now: int) -> list[FeedRo
 
 
 def _last(answer: FeedAnswer, told: Sequence[FeedRow], cursor: FeedCursor) -> int:
-    """Return the last row that the answer covers: rows that came later may have settled since."""
+    """Return the last id that the response covers: later rows may have settled since."""
     return min(cursor.settled_id, answer.rows[-1].id) if told else cursor.settled_id
 
 

@@ -1,4 +1,4 @@
-"""Takes one poll of a feed in: rows, faults, settled times and cursor in one transaction.
+"""Ingests one poll of a feed: rows, faults, settled times and cursor, in one transaction.
 
 See docs/explanation/feed.md#polling.
 """
@@ -26,12 +26,12 @@ from oracle.indexer.feeds.feed_faults import (
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
-# Rows settled in one transaction; more wait for the next.
+# Rows settled in one transaction; the others wait for the next one.
 MOST_AT_ONCE = 10_000  # fewer than the repository gives at once
 
 
 class FeedSettings(Protocol):
-    """The settings of `[feed]` that say which rows are stored, and when."""
+    """The settings of `[feed]` that decide which rows are stored, and when."""
 
     @property
     def settle_seconds(self) -> int:
@@ -45,13 +45,13 @@ class FeedSettings(Protocol):
 
     @property
     def drift_seconds(self) -> int:
-        """How far the clock of the feed may be from ours, in seconds."""
+        """Maximum difference between the feed's clock and the local one, in seconds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FeedTaken:
-    """What one poll changed: rows that are new, rows that got a time, faults that are new."""
+    """Result of one poll: numbers of new and of settled rows, and new faults."""
 
     rows: int = 0
     settled: int = 0
@@ -59,10 +59,10 @@ class FeedTaken:
 
 
 def next_start(store: Store, settings: FeedSettings, *, reads_on: bool = False) -> int | None:
-    """Return the id above which to ask; None: the feed stopped, and a person must look.
+    """Return the id after which to poll; None if the feed stopped and needs an operator.
 
-    The last settled row is asked for again each time: it must still be there, as it was.
-    `reads_on`: the poll before did not come to the end.
+    The last settled row is requested again each time: it must still be there, unchanged.
+    `is_continuation`: the previous poll did not reach the end.
     """
     with store.reading() as uow:
         if stopping(uow) is not None:
@@ -74,10 +74,10 @@ def next_start(store: Store, settings: FeedSettings, *, reads_on: bool = False) 
 def take_in(
     store: Store, answer: FeedAnswer, settings: FeedSettings, our_time: float
 ) -> FeedTaken | None:
-    """Write down what a poll brought; None: it is of a place where the reader is no more.
+    """Store the rows of a poll; None if the reader has moved on since.
 
     Raises:
-        TransientError: the feed's clock is not to be believed; nothing was taken in.
+        TransientError: the feed's clock is wrong; nothing was stored.
         FatalError: another process wrote into the database.
     """
     if abs(answer.now - our_time) > settings.drift_seconds:
@@ -107,7 +107,7 @@ def _start(uow: UnitOfWork, cursor: FeedCursor) -> int:
 def _ingest_page(
     uow: UnitOfWork, cursor: FeedCursor, answer: FeedAnswer, settings: FeedSettings
 ) -> FeedTaken:
-    # The feed's clock never falls here, whatever it does there.
+    # The stored clock of the feed never goes back, even if the feed's own clock does.
     now = max(answer.now, cursor.asked_at)
     rows = [
         replace(row, stream=cursor.stream, seen_from=cursor.whole_at or now, seen_to=now)
@@ -130,14 +130,14 @@ def _ingest_page(
 
 
 def _reach(cursor: FeedCursor, answer: FeedAnswer) -> int:
-    """Return the highest id that the answer should have told, had it not changed."""
+    """Return the highest id that an unchanged feed would have returned."""
     if answer.is_whole:
         return max(cursor.highest_id, answer.rows[-1].id if answer.rows else 0)
     return answer.rows[-1].id if answer.rows else answer.start
 
 
 def _why_stopped(cursor: FeedCursor, answer: FeedAnswer, now: int) -> FeedFault | None:
-    """Tell whether the stream is not where we left it; None: it goes on."""
+    """Return the fault if the stream is not where reading stopped, else None."""
     is_anchored = answer.start < cursor.settled_id
     if answer.newest is not None and answer.newest < cursor.settled_id:
         detail = f"its newest row is {answer.newest}, and we have read up to {cursor.settled_id}"
@@ -151,7 +151,7 @@ def _why_stopped(cursor: FeedCursor, answer: FeedAnswer, now: int) -> FeedFault 
 def _changes(
     uow: UnitOfWork, changed: Sequence[tuple[FeedRow, FeedRow]], now: int
 ) -> list[FeedFault]:
-    """Keep what is told in another way now beside what was told first, which stays ours."""
+    """Store the new version of changed rows as non-canonical; return their faults."""
     uow.feed.append([theirs for _, theirs in changed], canonical=False)
     return [
         _fault(CHANGED, ours, now, f"it was {ours.hash}, and is told as {theirs.hash} now")
@@ -179,7 +179,7 @@ def _moved(cursor: FeedCursor, new: Sequence[FeedRow], now: int) -> FeedCursor:
 def _settle(
     uow: UnitOfWork, cursor: FeedCursor, settings: FeedSettings, *, is_whole: bool
 ) -> tuple[int, FeedCursor]:
-    """Give times to the rows whose order cannot change any more; tell up to when all have one."""
+    """Give times to rows whose order is fixed; return their number and the new cursor."""
     waiting = uow.feed.unsettled(cursor.stream)
     last = waiting[-1].id if waiting else cursor.highest_id
     witnessed = uow.feed.witnessed(cursor.settled_id, last)
@@ -200,6 +200,6 @@ def _settle(
 
 
 def _time_of(row: FeedRow, witnessed: Mapping[int, tuple[Hash, int]]) -> int:
-    """Return when the row was told: as another reader saw it, where we have its word."""
+    """Return the time of the row: another reader's if it is known, else the local one."""
     hash_, time = witnessed.get(row.id, (None, 0))
     return time if hash_ == row.hash else row.seen_to

@@ -1,4 +1,4 @@
-"""A reader's times of a feed's rows, as a file: with it another reader comes to equal bytes.
+"""Witness files: a reader's times of a feed's rows, with which another reader gets equal bytes.
 
 JSON lines of `id`, `t` (seconds) and `hash`, in order of ids; see
 docs/explanation/feed.md#witness-files.
@@ -16,17 +16,17 @@ _DIGITS = 66
 
 
 def witness_lines(uow: UnitOfWork) -> Iterator[str]:
-    """Yield a line for every settled row, without its end."""
+    """Yield a JSON line for every settled row, without its line end."""
     for row in uow.feed.settled():
         said = {"id": row.id, "t": row.time, "hash": row.hash}
         yield json.dumps(said, separators=(",", ":"))
 
 
 def import_witness(store: Store, lines: Iterable[str]) -> int:
-    """Take another reader's times for ours; return how many rows they are of.
+    """Import another reader's times; return the number of rows.
 
     Raises:
-        InputError: a line is none, or rows were settled here already: their places have passed.
+        InputError: a line is malformed, or rows were already settled here, so their order is fixed.
     """
     times = times_in(lines)
     with store.transaction() as uow:

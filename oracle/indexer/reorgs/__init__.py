@@ -1,1 +1,1 @@
-"""Forks: what is the chain's now, how far back we go, and when everything stops."""
+"""Reorgs: fork detection, rewinding, and the halt after a finality violation."""

@@ -1,7 +1,7 @@
-"""Finds out which of our blocks are still the chain's, where most of their hashes are forgotten.
+"""Finds which indexed blocks are still on the chain, although most hashes are pruned.
 
-Below the final block we know those of blocks with logs or calls, and no others. Every block below
-one that is the same on the chain is the same as well.
+Below the final block only the hashes of blocks with logs or calls are stored. Every block below one
+that is equal on the chain is equal as well.
 """
 
 from typing import NamedTuple
@@ -14,22 +14,22 @@ from oracle.store.database import Store, UnitOfWork
 
 
 class _StoredBlock(NamedTuple):
-    """A block of ours."""
+    """A block of the index whose hash is known."""
 
     number: int
     hash: Hash
 
 
 def check_ours(chain: ChainReader, store: Store, block: BlockRef) -> None:
-    """Make sure that what we read up to here is what the chain has below `block`, one of its own.
+    """Check that the index equals the chain below `block`, a block of the chain.
 
     Raises:
-        InputError: it is not, or nobody can tell; names the highest block up to which it is.
-        TransientError: the chain does not answer.
+        InputError: it does not, or this is unknown; names the highest block that is equal.
+        TransientError: the chain does not respond.
     """
     with store.reading() as uow:
         identity, above = uow.identity.get(), _at_or_above(uow, block.number)
-    # Below the start block we hold nothing that could differ; block 0 was compared at the start.
+    # Nothing below the start block can differ; block 0 was compared at the start.
     start = 0 if identity is None else identity.start_block
     lowest = max(0, start - 1)
     if above is None or block.number <= lowest:
@@ -45,7 +45,7 @@ def check_ours(chain: ChainReader, store: Store, block: BlockRef) -> None:
 
 
 def _highest_shared(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
-    """Return the highest block below `number` that we know and the chain has; else `lowest`."""
+    """Return the highest equal block below `number` with a known hash; else `lowest`."""
     shared, low, high = lowest, lowest, number
     while high - low > 1:
         middle = (low + high) // 2
@@ -66,13 +66,13 @@ def _shown(chain: ChainReader, number: int) -> Hash | None:
 
 
 def _at_or_above(uow: UnitOfWork, number: int) -> _StoredBlock | None:
-    """Return the lowest block of ours from `number` on whose hash we know."""
+    """Return the lowest indexed block from `number` on whose hash is known."""
     cursor, headers = uow.cursor.get(), uow.blocks.lowest_from(number)
     found = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
     if cursor is not None:
         found.append(_StoredBlock(cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
-            # It may stand above the cursor, in history.
+            # During history the final block may be above the cursor.
             found.append(_StoredBlock(cursor.final_number, cursor.final_hash))
     rows = uow.logs.lowest_hash(number), uow.calls.lowest_hash(number)
     found += [_StoredBlock(*row) for row in rows if row is not None]
@@ -80,7 +80,7 @@ def _at_or_above(uow: UnitOfWork, number: int) -> _StoredBlock | None:
 
 
 def _at_or_below(uow: UnitOfWork, number: int) -> _StoredBlock | None:
-    """Return the highest block of ours up to `number` whose hash we know."""
+    """Return the highest indexed block up to `number` whose hash is known."""
     headers = uow.blocks.highest_to(number)
     found = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
     rows = uow.logs.highest_hash(number), uow.calls.highest_hash(number)

@@ -1,8 +1,7 @@
-"""Stops what goes out while a final block of ours is not the chain's.
+"""Halts all output while a final block of the index is not on the chain.
 
-The halt stands in the database. While it is closed nothing is folded and nothing is sent; the
-chain is looked at as before, until two endpoints show our final block again, or an operator
-clear the halt.
+The halt is stored in the database. While it is active nothing is folded or sent; the chain is
+checked as before, until two endpoints show the final block again, or an operator clears the halt.
 See docs/explanation/reorgs.md#below-the-final-block.
 """
 
@@ -29,13 +28,13 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 
 FINALITY_VIOLATION = "finality_violation"
-# Who clear the halt where the chain itself shows that it may be.
+# Cleared by: the chain itself showed that the halt may end.
 PROOF = "proof"
 
 
 @dataclass(frozen=True, slots=True)
 class HaltChanged:
-    """The halt was closed, or opened again, and why."""
+    """The halt was started or cleared, and why."""
 
     name: str
     is_closed: bool
@@ -43,9 +42,9 @@ class HaltChanged:
 
 
 def show(store: Store) -> str | None:
-    """Let `/metrics` tell whether the halt is active: for the start of a process.
+    """Set the halt metric at the start of a process.
 
-    Returns why nothing may be sent; None: it may.
+    Returns why nothing may be sent, or None.
     """
     with store.reading() as uow:
         is_closed, why = uow.halts.closed(FINALITY_VIOLATION) is not None, uow.halts.reason()
@@ -54,13 +53,13 @@ def show(store: Store) -> str | None:
 
 
 def compare_final(fork_context: ForkContext) -> HaltChanged | None:
-    """Ask the endpoints for the block that is final here; `accuse_final` judges another one.
+    """Compare the indexed final block at all endpoints; judge any other block shown.
 
-    A slow endpoint is passed by for a while: it shows its final block where it confirms ours.
+    In routine checks a slow endpoint is skipped: it shows its final block when it confirms one.
 
     Raises:
         TransientError: an endpoint contradicts another, and is quarantined.
-        OutvotedError: the same, and two providers show our block.
+        OutvotedError: the same, and two providers show the indexed block.
     """
     with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
@@ -84,14 +83,15 @@ def accuse_final(
     theirs: BlockRef,
     on_top: ForkJudgement | None = None,
 ) -> HaltChanged | None:
-    """Judge the word that our final block is not the chain's; None: nobody can tell yet.
+    """Judge the claim that the indexed final block is not on the chain; None: undecided.
 
-    `on_top`: a block on top of it was judged to have left. `theirs` may lie above it, where their
-    chain skipped its height: nobody can show a block there, and who judged is believed.
+    `child_judgement`: a block on top of it was judged to be orphaned. `chain_block` may be above
+    it, if the other chain skipped its height: no endpoint can show a block there, so the earlier
+    judgement counts.
 
     Raises:
-        TransientError: another endpoint shows our block; the one that denies it is quarantined,
-            and nothing is changed. OutvotedError: two providers show it.
+        TransientError: another endpoint shows the indexed block; the one that denies it is
+            quarantined, and nothing is changed. OutvotedError: two providers show it.
     """
     if cursor.final_number is None or cursor.final_hash is None:
         return None
@@ -110,10 +110,10 @@ def accuse_final(
 
 
 def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
-    """Clear the halt where two endpoints show our final block again, and none another one.
+    """Clear the halt if two endpoints show the final block again and none another.
 
-    Where there is only one at all, it has to show it as often as it had to deny it. `now`: of the
-    chain, in unix seconds. None: the halt stays active.
+    A single endpoint has to show it as often as it had to deny it. `now` is the chain's time, in
+    unix seconds. Returns None if the halt stays active.
     """
     with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
@@ -135,7 +135,7 @@ def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
 
 
 def clear_halt_if_proven(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
-    """Clear a halt; False: it is not closed."""
+    """Clear a halt; return False if it was not active."""
     is_open = uow.halts.clear(name, cleared)
     if name == FINALITY_VIOLATION:
         indexer_metrics.FINALITY_VIOLATION.set(0)
@@ -143,7 +143,7 @@ def clear_halt_if_proven(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
 
 
 def _shown_at(fork_context: ForkContext, number: int) -> dict[str, Hash]:
-    """Return by endpoint which block it shows at this height, if it has come so far."""
+    """Return the hash that each endpoint shows at this height, if its head is that high."""
     return {
         one.endpoint: one.block.hash
         for one in fork_context.chain.witness(number)
@@ -154,7 +154,7 @@ def _shown_at(fork_context: ForkContext, number: int) -> dict[str, Hash]:
 def _is_proof(
     fork_context: ForkContext, cursor: Cursor, said: Mapping[str, Hash], pause: float
 ) -> bool:
-    """Tell whether enough endpoints show our final block, and none denies it."""
+    """Return whether enough endpoints show the final block and none denies it."""
     fork_evidence = fork_context.fork_watch.final
     if cursor.final_number is None or cursor.final_hash is None:
         return False

@@ -1,8 +1,8 @@
-"""Whether a block of ours has left the chain: no endpoint is believed alone.
+"""Decides whether an indexed block has left the chain; no single endpoint is trusted.
 
-"The chain went backwards" is usually one bad endpoint. A second one has to say so too; where there
-is no second, the only one has to say the same three times, some blocks apart.
-See docs/explanation/reorgs.md#witnesses.
+An apparent rewind of the chain is usually one faulty endpoint. A second endpoint has to confirm it;
+without a second one, the only endpoint has to report the same three times, some blocks apart. See
+docs/explanation/reorgs.md#witnesses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,31 +16,32 @@ from oracle.errors import TransientError
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import indexer_metrics
 
-# Of one endpoint alone: so many times the same answer, so many block times apart.
+# A single endpoint must report the same this many times, this many block times apart.
 POLLS = 3
 POLL_BLOCKS = 2
-# Endpoints of two providers that show the same block are believed.
+# A block counts if endpoints of two providers show it.
 ENOUGH = 2
-# In place of a hash, where our chain skipped the height.
+# Placeholder for a hash at a height that the indexed chain skipped.
 NO_BLOCK = Hash("no block")
-# What a chain's block time is taken to be between, and where none is known.
+# Bounds of the block time in seconds, and its default.
 _SHORTEST, _LONGEST, _USUAL = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
-# Endpoints that contradict each other for longer hold us up; a fork that spreads does not.
+# A contradiction between endpoints that lasts longer blocks indexing; a spreading fork does not.
 DISPUTED_SECONDS = 30.0
 
 
 class OutvotedError(TransientError):
-    """Two providers agree against an endpoint, which was put aside: the others are to be asked."""
+    """Two providers agree against an endpoint, which was demoted; the others are to be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForkClaim:
-    """Somebody's word that `theirs` stands on the chain where we have `ours`.
+    """A claim that `claimed_hash` is on the chain instead of `indexed_hash`.
 
-    `ours` may be NO_BLOCK: above a height that our chain skipped all of ours are in question.
-    `endpoint` said so by the parent of the block above it; "": the endpoints are only to be asked.
-    `tip` is our newest block, which `number` lies below where the chain became shorter.
+    `indexed_hash` may be NO_BLOCK: all blocks above a height that the indexed chain skipped are in
+    question. `endpoint` made the claim by the parent of the next block; "" if the endpoints are
+    only to be compared. `tip` is the newest indexed block; `number` is below it if the chain became
+    shorter.
     """
 
     number: int
@@ -51,7 +52,7 @@ class ForkClaim:
 
 
 class ForkVerdict(Enum):
-    """LEFT: our block is not the chain's; STAYS: it is; OPEN: nobody can tell yet."""
+    """Verdict on an indexed block: orphaned, still canonical, or undecided."""
 
     LEFT = auto()
     STAYS = auto()
@@ -60,20 +61,20 @@ class ForkVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ForkJudgement:
-    """What came of an fork claim: who says that our block left, and as what, and who denies it."""
+    """Judgement of a fork claim: the verdict, and the endpoints that deny or show the block."""
 
     verdict: ForkVerdict
     against: dict[str, Hash]
     with_us: tuple[str, ...]
-    # The highest block of those whose word holds.
+    # The newest block of the endpoints that were right.
     newest: int = -1
-    # How many providers deny our block, and how many show it.
+    # Number of providers that deny the indexed block, and that show it.
     deniers: int = 0
     supporters: int = 0
 
     @property
     def liars(self) -> tuple[str, ...]:
-        """The endpoints that were outvoted; one that only contradicts itself was not."""
+        """Endpoints that were outvoted; one that only contradicts itself was not."""
         if self.verdict is ForkVerdict.LEFT:
             return self.with_us
         return tuple(self.against) if set(self.with_us) - self.against.keys() else ()
@@ -81,9 +82,9 @@ class ForkJudgement:
 
 @dataclass(slots=True)
 class ForkEvidence:
-    """What one endpoint alone has said so far; in memory, for a restart begins anew.
+    """Repeated reports of a single endpoint; in memory, so a restart begins anew.
 
-    Times in seconds of whatever clock gives `now`.
+    Times are seconds of the clock that gives `now`.
     """
 
     _about: tuple[int, Hash, frozenset[Hash]] | None = None
@@ -91,19 +92,19 @@ class ForkEvidence:
     _next_at: float = field(default=0.0)
 
     def seconds_left(self, now: float) -> float:
-        """Return how long nobody need be asked again; 0: nothing is in doubt, or it is time."""
+        """Return the seconds until the next poll; 0 if it is due or nothing is pending."""
         return 0.0 if self._about is None else max(0.0, self._next_at - now)
 
     def is_open(self) -> bool:
-        """Tell whether one endpoint alone has said something that it has to say again."""
+        """Return whether a single endpoint's report still has to be repeated."""
         return self._about is not None
 
     def is_repeated(
         self, about: tuple[int, Hash, frozenset[Hash]], now: float, pause: float
     ) -> bool:
-        """Note a lone answer; tell whether it has now been the same often enough.
+        """Record a single report; return whether it was the same often enough.
 
-        Not counted before the last one is `pause` seconds old.
+        A report is ignored until the last one is `pause_seconds` old.
         """
         if about != self._about:
             self._about, self._polls = about, 0
@@ -114,49 +115,49 @@ class ForkEvidence:
         return self._polls >= POLLS
 
     def forget(self) -> None:
-        """Nothing is in doubt any more."""
+        """Discard the evidence, because nothing is in doubt any more."""
         self._about, self._polls, self._next_at = None, 0, 0.0
 
 
 @dataclass(slots=True)
 class ForkWatch:
-    """What the loop remembers of doubts: about our newest block, and about the final one."""
+    """Pending doubts about the newest indexed block and about the final one."""
 
     tip: ForkEvidence = field(default_factory=ForkEvidence)
     final: ForkEvidence = field(default_factory=ForkEvidence)
-    # When the final block was compared last; None: not since the start.
+    # When the final block was last compared; None: not since the start.
     compared_at: float | None = None
-    # What endpoints say of our newest block against each other, and since when it holds us up.
+    # The current dispute about the newest block, and since when it has blocked indexing.
     dispute: str | None = None
     disputed_since: float = 0.0
 
     def dispute_about(self, words: str, now: float) -> None:
-        """Note that endpoints contradict each other; `goes_on` ends that."""
+        """Record that endpoints contradict each other, until `clear_dispute`."""
         if self.dispute is None:
             self.disputed_since = now
         self.dispute = words
 
     def held_up(self, now: float) -> str | None:
-        """Return the dispute that has kept our newest block where it is for long; None: none."""
+        """Return a dispute that has blocked the newest block for long, or None."""
         return self.dispute if now - self.disputed_since > DISPUTED_SECONDS else None
 
     def goes_on(self) -> None:
-        """Note that our newest block is another one now: whoever was right, we were not held."""
+        """Clear the dispute, because the newest indexed block has changed."""
         self.dispute = None
         self.tip.forget()
 
     def is_open(self) -> bool:
-        """Tell whether one endpoint alone denies a block of ours, and has to say it again."""
+        """Return whether a single endpoint denies an indexed block and must repeat it."""
         return self.tip.is_open() or self.final.is_open()
 
     def seconds_left(self, now: float) -> float:
-        """Return how long nobody need be asked again about what is in doubt."""
+        """Return the seconds until the next poll about what is in doubt."""
         return max(self.tip.seconds_left(now), self.final.seconds_left(now))
 
 
 @dataclass(frozen=True, slots=True)
 class ForkContext:
-    """What a fork is looked for with; `now` in seconds of the clock that polls are counted by."""
+    """Objects that fork detection needs; `now` in seconds of the clock that times polls."""
 
     chain: ChainReader
     store: Store
@@ -167,7 +168,9 @@ class ForkContext:
 def judge_fork(
     fork_context: ForkContext, accused: ForkClaim, fork_evidence: ForkEvidence
 ) -> ForkJudgement:
-    """Ask every endpoint about the block; a lone accuser has to say it again, see `ForkEvidence`.
+    """Compare the block at every endpoint; a single denial has to be repeated.
+
+    See `ForkEvidence`.
 
     Raises:
         InputError: an endpoint is on another chain.
@@ -188,7 +191,7 @@ def judge_fork(
 
 
 def block_seconds(uow: UnitOfWork, newest: int) -> float:
-    """Return the time between two blocks as of late, within reason."""
+    """Return the recent time between two blocks, within bounds."""
     blocks = uow.blocks.between(newest - _BLOCKS_MEASURED, newest)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
         return _USUAL
@@ -197,7 +200,7 @@ def block_seconds(uow: UnitOfWork, newest: int) -> float:
 
 
 def reject(fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
-    """Put aside who was outvoted about a fork that is none, and return what to say of it."""
+    """Demote the endpoints that were outvoted about a false fork; return the error."""
     words = f"block {accused.number} left the chain, which {', '.join(judged.with_us)} denies"
     if not judged.liars:
         indexer_metrics.REJECTED.labels("recanted").inc()
@@ -221,7 +224,10 @@ def reject(fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement)
 
 
 def _contradict_final(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
-    """Return who shows another block than our final one, which the others show, and that one."""
+    """Return the endpoints that contradict the indexed final block, with that block.
+
+    Empty if no endpoint shows the indexed final block.
+    """
     with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None or cursor.final_hash is None:
@@ -244,9 +250,10 @@ def _weighed(
     against = {one.endpoint: one.block.hash for one in views if one.block is not None}
     against = {name: hash_ for name, hash_ in against.items() if hash_ != accused.ours}
     if accused.endpoint:
-        # Its newer block stands on another one: what it says of this height besides is old.
+        # A newer block of this endpoint builds on another one, so its report of this height is
+        # outdated.
         against.setdefault(accused.endpoint, accused.theirs)
-    # A shorter chain does not outvote an endpoint that still has our newest block.
+    # A shorter chain does not outvote an endpoint that still has the newest indexed block.
     is_longer = any(
         one.head.number >= accused.tip > accused.number and one.endpoint in with_us
         for one in views

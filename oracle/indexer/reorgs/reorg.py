@@ -1,8 +1,8 @@
-"""Goes back to where our blocks are the chain's: after a fork, or because a user says so.
+"""Rewinds the index to a block that is on the chain: after a fork, or on a user's command.
 
-State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in one transaction
-(docs/explanation/reorgs.md#one-transaction, docs/explanation/reorgs.md#common-ancestor). Nothing
-is deleted that the chain may not serve again.
+State, flags of raw rows, headers, coverage, reports, outbox and cursor are rewound in one
+transaction (docs/explanation/reorgs.md#one-transaction,
+docs/explanation/reorgs.md#common-ancestor). Nothing is deleted that the chain may not serve again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,19 +35,19 @@ from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 
-# Headers asked for at once while looking for the common ancestor: as many as one batch takes.
+# Headers per request while searching for the common ancestor: as many as fit one batch.
 HEADERS_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What going back to `ancestor` took with it.
+    """Result of a rewind to `ancestor`.
 
-    `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up,
-    `endpoints` who said that they left; none where a user did. `reports`: how many had something
-    to send; they are cut again on the chain that stays.
-    `by_rebuild`: the journal did not reach, so everything up to the ancestor was folded anew, or
-    what lies above `snapshot`, the block whose state was restored.
+    `abandoned_number` is the block of the cursor before, `depth` how many blocks were undone,
+    `endpoints` those that reported the fork; none if a user rewound. `report_count`: reports with
+    something to send that were dropped; they are cut again on the new chain. `by_rebuild`: the
+    journal did not reach, so everything up to the ancestor was refolded, or only what is above
+    `snapshot`, the block whose state was restored.
     """
 
     ancestor: BlockRef
@@ -66,15 +66,16 @@ def rewind_if_forked(
     heads: Heads,
     window: BlockWindow | None = None,
 ) -> Rewound | HaltChanged | None:
-    """Go back to the common ancestor if the chain has left our blocks.
+    """Rewind to the common ancestor if the chain has left the indexed blocks.
 
-    None: it has not, or nobody can tell yet. `heads` are of this moment, and `window` is one
-    whose first block has another parent than our newest block. Two endpoints have to
-    say that our block left, or the only one three times; one whose head lies below it is no
-    witness. Where a final block left, the halt begins and nothing is undone.
+    Returns None if it has not, or if this is undecided. `heads` are current, and `window` is one
+    whose first block has another parent than the newest indexed block. Two endpoints have to deny
+    the indexed block, or the only one three times; an endpoint whose head is below it does not
+    count. If a final block was orphaned, the halt starts and nothing is rewound.
 
     Raises:
-        TransientError: the others deny it, or the chain contradicts itself; nothing was changed.
+        TransientError: the other endpoints deny the fork, or the chain contradicts itself; nothing
+            was changed.
     """
     with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
@@ -104,16 +105,16 @@ def rewind_to(
     manner: RebuildOptions,
     min_scores: int = MIN_SCORES,
 ) -> Rewound:
-    """Go back to block `number`: by the journal, or where it ends by folding anew.
+    """Rewind to block `block_number`: by the journal, or else by refolding.
 
-    Where the chain skipped that height, to the block before it, and no further. `min_scores`: as
-    the reports have it, by which snapshots are named.
+    If the chain skipped that height, the target is the block before it. `min_scores`: as in the
+    reports, because it is part of the version of snapshots.
 
     Raises:
         IncompleteLogsError: the journal does not reach, and raw rows were lost or changed.
-        InputError: nothing is indexed, `number` lies below the start block or not below the
-            cursor, or what we read up to it is not sure to be the chain's, see `check_ours`.
-        TransientError: the chain does not answer.
+        InputError: nothing is indexed, the block is below the start block or not below the cursor,
+            or the index up to it may differ from the chain, see `check_indexed_blocks`.
+        TransientError: the chain does not respond.
     """
     with store.reading() as uow:
         cursor, lowest = _cursor_above(uow, number)
@@ -140,7 +141,7 @@ def rewind_to(
 
 
 def _cursor_above(uow: UnitOfWork, number: int) -> tuple[Cursor, int]:
-    """Return the cursor, and the lowest block that may be named."""
+    """Return the cursor, and the lowest block to which a rewind is possible."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: there is nothing to rewind")
@@ -161,7 +162,7 @@ def _go_back(
     *,
     by_rebuild: bool,
 ) -> Rewound:
-    """Move everything but the projections; the raw rows above stay, no longer canonical."""
+    """Rewind everything but the projections; raw rows above become non-canonical."""
     number = block.number
     logs = uow.logs.orphan_above(number)
     uow.calls.orphan_above(number)
@@ -169,14 +170,14 @@ def _go_back(
     uow.blocks.save([block])
     uow.uncover_above(number)
     uow.snapshots.discard_above(number)
-    # Cut again on the chain that stays, as by who never saw this one.
+    # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
     reports = uow.reports.drop_from(number)
-    # What has no nonce yet is dropped with its report; time is the chain's here.
+    # Intents without a nonce are dropped with their report; the time is the chain's.
     stamp = Stamp(cursor.time, uow.lease.current().epoch)
     for hook in hooks:
         hook.rewound(uow, number, stamp)
     uow.outbox.intents.forget_above(number, stamp)
-    # Only a user goes below what was final: from there on it is final anew.
+    # Only a user rewinds below the final block, which then becomes the ancestor.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
@@ -191,7 +192,7 @@ def _roll_back(
     ancestor: BlockRef,
     endpoints: tuple[str, ...],
 ) -> Rewound:
-    """Undo the blocks above the ancestor; `endpoints` said that the chain has left them."""
+    """Undo the blocks above the ancestor; `endpoints` reported that they left the chain."""
     with folder.following(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
         rewound = _go_back(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
@@ -221,7 +222,7 @@ def _fork_claim(
     newest: BlockRef,
     window: BlockWindow | None,
 ) -> ForkClaim | None:
-    """Return what is said against a block of ours; None: nothing is."""
+    """Return the claim against an indexed block, or None if there is none."""
     tip = cursor.number
     if newest.number < tip:
         return _of_shorter_chain(fork_context.store, cursor, newest)
@@ -234,7 +235,7 @@ def _fork_claim(
 
 
 def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkClaim | None:
-    """Return what a head below our newest block says of ours; on our chain it merely lags."""
+    """Return the claim of a head below the newest indexed block; None if it only lags."""
     with store.reading() as uow:
         ours = uow.blocks.highest_to(newest.number)
     if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
@@ -246,12 +247,13 @@ def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkCla
 def _common_ancestor(
     fork_context: ForkContext, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Return the highest block that we and the chain agree on, asked for in batches, downwards.
+    """Return the highest block shared with the chain, searched downwards in batches.
 
-    Or, and False, the chain's block where our final one stands: then there is none above it.
+    If no block above the indexed final one is shared, the result is the chain's block at that
+    height, with False.
 
     Raises:
-        TransientError: the chain changed its mind while being asked.
+        TransientError: the chain changed during the search.
     """
     top = accused.number
     with fork_context.store.reading() as uow:
@@ -261,7 +263,7 @@ def _common_ancestor(
     ours[cursor.number] = cursor.hash
     if cursor.final_hash is not None:
         ours[final] = cursor.final_hash
-    # Below the start block we hold nothing that could differ.
+    # Nothing below the start block can differ.
     start = 0 if identity is None else identity.start_block
     floor = min(max(start - 1, final, 0), top)
     expected = set(judged.against.values())
@@ -282,9 +284,9 @@ def _common_ancestor(
 
 
 def _downwards(top: int, floor: int, final: int) -> Iterator[BlockRange]:
-    """Yield ranges of as many blocks as are asked for at once, from `top` down to `floor`.
+    """Yield block ranges of one request each, from `top_number` down to `lowest_number`.
 
-    And one more, not below `final`, for who finds no block at `floor`.
+    One more range follows, not below `final_number`, for chains without a block at the end.
     """
     for highest, lowest in ((top, floor), (floor - 1, max(final, floor - HEADERS_AT_ONCE))):
         for last in range(highest, lowest - 1, -HEADERS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Looks, before a window is asked for, whether our blocks are still the chain's.
+"""Checks, before a window is read, whether the indexed blocks are still on the chain.
 
 See docs/explanation/reorgs.md#signs-of-a-fork.
 """
@@ -16,13 +16,13 @@ from oracle.indexer.reorgs.finality_halt import (
 from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch
 from oracle.indexer.reorgs.reorg import Rewound, rewind_if_forked
 
-# Between two looks at the final block, in seconds of the clock that polls are counted by.
+# Seconds between two comparisons of the final block, by the clock that times polls.
 COMPARE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class IngestPaused:
-    """No window is to be taken in now; `done`: what was done instead, None: nothing was."""
+    """No window may be ingested now; `result` is what was done instead, or None."""
 
     done: Rewound | HaltChanged | None
 
@@ -30,13 +30,13 @@ class IngestPaused:
 def check_for_reorg(
     fork_context: ForkContext, folder: Folder, heads: Heads
 ) -> IngestPaused | None:
-    """Return why no window may be taken in now; None: one may.
+    """Return why no window may be ingested now, or None if one may.
 
     At the start of a process the newest and the final block are compared before anything is
-    fetched; the final one now and then from there on. An active halt is looked at for proof.
+    fetched; later the final one at intervals. An active halt is checked for proof that it may end.
 
     Raises:
-        TransientError: no endpoint answers, or one was found to contradict the others.
+        TransientError: no endpoint responds, or one was found to contradict the others.
     """
     with fork_context.store.reading() as uow:
         cursor, closed = uow.cursor.get(), uow.halts.closed(FINALITY_VIOLATION)
@@ -55,7 +55,7 @@ def check_for_reorg(
 def _is_due(fork_watch: ForkWatch, now: float) -> bool:
     at = fork_watch.compared_at
     if fork_watch.tip.is_open():
-        # What is on top of the final block comes first: it says it of both.
+        # The block on top of the final one is checked first: the result holds for both.
         return False
     return at is None or fork_watch.final.is_open() or now - at >= COMPARE_SECONDS
 

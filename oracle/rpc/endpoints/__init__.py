@@ -1,1 +1,1 @@
-"""What is remembered of one endpoint: circuit breaker, rate limit, status, capabilities."""
+"""State of an endpoint: circuit breaker, rate limit, status, capabilities."""

@@ -1,4 +1,4 @@
-"""When an endpoint that asked us to wait may be asked again.
+"""Backoff of an endpoint that requested a pause or was too slow.
 
 See tests/faults/sending/cases.toml#f26.
 """
@@ -6,16 +6,16 @@ See tests/faults/sending/cases.toml#f26.
 from collections.abc import Callable
 from secrets import SystemRandom
 
-# Doubled with every refusal in a row, where the endpoint does not say for how long.
+# Doubled with every refusal in a row, if the endpoint states no time.
 _FIRST_SECONDS = 1.0
 _LONGEST_BACKOFF_SECONDS = 60.0
-# Who asks for longer is asked again after this: a day would outlast every statement.
+# A longer Retry-After is cut to this: a day would outlast every statement.
 _LONGEST_SECONDS = 300.0
 _MOST_DOUBLINGS = 10
 
 
 class Backoff:
-    """The rest of one endpoint; `clock` tells seconds, `jitter` draws from 0 to 1."""
+    """Backoff state of one endpoint; `clock` returns seconds, `jitter` a number from 0 to 1."""
 
     def __init__(
         self, clock: Callable[[], float], jitter: Callable[[], float] | None = None
@@ -26,13 +26,14 @@ class Backoff:
         self._refusals = 0
 
     def left(self) -> float:
-        """Return for how many seconds it is left alone; 0: it may be asked."""
+        """Return the seconds until the endpoint may be used; 0 if it may be used now."""
         return 0.0 if self._until is None else max(0.0, self._until - self._clock())
 
     def begin(self, retry_after: float | None) -> None:
-        """Leave it alone, for as long as it said (seconds, at most five minutes), or backing off.
+        """Start a backoff: for `retry_after` seconds (max five minutes), or exponential.
 
-        Half of a backoff is drawn by lot: daemons that were refused together do not return so.
+        Half of the time is random, so that daemons that were refused together do not return
+        together.
         """
         doubled = _FIRST_SECONDS * 2 ** min(self._refusals, _MOST_DOUBLINGS)
         seconds = min(doubled, _LONGEST_BACKOFF_SECONDS) * (1 + self._jitter()) / 2
@@ -42,6 +43,6 @@ class Backoff:
         self._until = self._clock() + seconds
 
     def end(self) -> None:
-        """Note that it answered."""
+        """End the backoff, because the endpoint responded."""
         self._until = None
         self._refusals = 0

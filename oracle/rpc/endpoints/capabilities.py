@@ -1,4 +1,4 @@
-"""What a probe found out about an endpoint, and what keeps it over a restart.
+"""Capabilities of an endpoint that a probe found, and the protocol of the store that keeps them.
 
 See docs/explanation/endpoints.md#probe.
 """
@@ -8,21 +8,21 @@ from typing import Protocol
 
 from oracle.domain.blocks import BlockRef
 
-# Tags of blocks below the newest one.
+# Block tags below the newest block.
 TAGS = ("safe", "finalized")
 HOUR = 3600.0
 DAY = 24 * HOUR
-# Facts of the chain, and not of an endpoint, stand under this name.
+# Facts of the chain, rather than of an endpoint, are stored under this name.
 OF_CHAIN = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """One probe of one endpoint; None or False where it does not answer that.
+    """Result of probing one endpoint; None or False if it does not support something.
 
-    `tags` are those of safe and finalized that it knows; `batch` is the largest batch that it
-    took of 100, 50, 20 or 1; `oldest_logs` the oldest block of those asked whose logs it gives;
-    `fault` says why it must not be used.
+    `tags` are the supported ones of safe and finalized; `max_batch_size` is the largest batch that
+    it accepted of 100, 50, 20 or 1; `oldest_log_block` the oldest probed block whose logs it
+    returned; `fault` the reason why it must not be used.
     """
 
     chain_id: int | None = None
@@ -33,18 +33,18 @@ class Capabilities:
     has_block_receipts: bool = False
     batch: int = 1
     oldest_logs: int | None = None
-    # None: no anchor was known, or the endpoint does not reach it.
+    # None: there is no checkpoint, or the endpoint does not reach it.
     checkpoint: bool | None = None
     fault: str | None = None
 
 
 class CapabilityStore(Protocol):
-    """Keeps plain values by endpoint and key; `app` hands in the database's `endpoint_fact`."""
+    """Stores facts by endpoint and key; implemented over the table `endpoint_fact`."""
 
     def recall(self, endpoint: str) -> dict[str, str]:
-        """Return what is known of this endpoint and has not expired."""
+        """Return the stored facts of this endpoint that have not expired."""
         ...
 
     def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Remember a value for so long; None: for ever."""
+        """Store a fact for so many seconds; None stores it without expiry."""
         ...

@@ -1,4 +1,4 @@
-"""Whose chain an endpoint shows: its chain id, and blocks whose hashes we know.
+"""Checks that an endpoint serves the configured chain: its chain id and known block hashes.
 
 See docs/explanation/endpoints.md#whose-chain.
 """
@@ -14,7 +14,7 @@ from oracle.rpc.responses import Quantity, number
 
 
 class Checkpoint(NamedTuple):
-    """A block that every endpoint must show with this hash; `source` says who says so."""
+    """A block that every endpoint must show with this hash; `source` names its origin."""
 
     number: int
     hash: Hash
@@ -28,13 +28,13 @@ def fault_in_chain(
     *,
     seconds: float | None,
 ) -> str | None:
-    """Return why the endpoint is not of our chain, in a sentence; None: it is.
+    """Return why the endpoint is not on the configured chain, or None if it is.
 
-    `seconds` is how long the first answer may take; None: as usual. A checkpoint above
-    its newest block, or that it does not know, proves nothing.
+    `timeout_seconds` is how long the first response may take; None uses the client's timeout. A
+    checkpoint above the endpoint's head, or one that it does not have, proves nothing.
 
     Raises:
-        RpcError: it does not answer.
+        RpcError: the endpoint does not respond.
     """
     written = client.call("eth_chainId", [], Quantity, timeout_seconds=seconds)
     found = number(client.name, written)
@@ -48,7 +48,7 @@ def fault_in_chain(
 
 
 def fault_in(block: BlockRef | None, wanted: Checkpoint) -> str | None:
-    """Return why this is not the checkpoint's block, in a sentence; None: it is, or is unknown."""
+    """Return why the block is not the checkpoint's, or None if it is or is missing."""
     if block is None or block.hash == wanted.hash:
         return None
     return f"shows block {wanted.number} as {block.hash}; {wanted.source} says {wanted.hash}"

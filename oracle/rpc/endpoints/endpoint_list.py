@@ -1,4 +1,4 @@
-"""The endpoints of one chain in the order of settings, and in that in which they are asked."""
+"""The endpoints of one chain, in configured order and in the order of preference."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -13,10 +13,10 @@ Clock = Callable[[], float]
 
 
 class EndpointList:
-    """Every endpoint, by name unlike the others; `clock` counts seconds.
+    """All endpoints, with unique names; `clock` returns seconds.
 
     Raises:
-        NoEndpointError: there is none.
+        NoEndpointError: there is no endpoint.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint], clock: Clock) -> None:
@@ -24,11 +24,11 @@ class EndpointList:
             raise NoEndpointError("[chain] endpoints: name at least one")
         self._clock = clock
         self._all = tuple(endpoints)
-        # Who was proven wrong, by name, and of what.
+        # Reasons of the endpoints that were proven wrong, by name.
         self._convicted: dict[str, str] = {}
         names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
-            # Two keys at one provider.
+            # Two keys at one provider have the same name; the position makes it unique.
             is_known = endpoint.name in names
             name = f"{endpoint.name}#{position}" if is_known else endpoint.name
             endpoint.call_it(name)
@@ -45,16 +45,16 @@ class EndpointList:
         return len(self._all)
 
     def of(self, endpoint: Endpoint | str) -> Endpoint:
-        """Return one by its name, which must be one of ours; or the endpoint itself."""
+        """Return the endpoint of this name, which must exist; or the endpoint itself."""
         if isinstance(endpoint, Endpoint):
             return endpoint
         return next(one for one in self._all if one.name == endpoint)
 
     def by_preference(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
-        """Return them in the order in which they are to be asked.
+        """Return the endpoints in the order in which they are to be used.
 
-        First those that stand where the settings put them; then those that lost their place, and
-        say that they are back; then those that have just failed, the longest ago first.
+        First those in their configured place; then the deprioritised ones that have recovered; then
+        the other deprioritised ones; then those that have just failed, the longest ago first.
         """
         now = self._clock()
 
@@ -69,15 +69,15 @@ class EndpointList:
         return sorted(endpoints, key=place)
 
     def convict(self, name: str, reason: str) -> None:
-        """Quarantine who was proven wrong until it is readmitted.
+        """Quarantine an endpoint that was proven wrong until it is readmitted.
 
-        One that is not used any more, as the settings of an earlier run named it, is passed over.
+        A name of an earlier configuration, which is not used any more, is ignored.
         """
         if self._is_excluded(name, reason):
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
     def recall(self, reasons: Mapping[str, str]) -> None:
-        """Take up who was proven wrong, as it stands in the database, and who no longer is."""
+        """Apply the stored list of endpoints proven wrong, and readmit those no longer in it."""
         for name in self._convicted.keys() - reasons.keys():
             del self._convicted[name]
             self.of(name).status.readmit(self._clock())
@@ -86,7 +86,7 @@ class EndpointList:
             self._is_excluded(name, reason)
 
     def proven_wrong(self) -> dict[str, str]:
-        """Return who was proven wrong and not readmitted since, by name, and of what."""
+        """Return the reasons of the endpoints proven wrong and not readmitted, by name."""
         return dict(self._convicted)
 
     def _is_excluded(self, name: str, reason: str) -> bool:
@@ -104,7 +104,7 @@ class EndpointList:
         self.count_usable()
 
     def seconds_left(self, failures: Sequence[RpcError]) -> float | None:
-        """Return the seconds until one of these endpoints may be asked again, if one said so."""
+        """Return the seconds until one of these may be used again, or None if unknown."""
         throttled = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
         waits = [one.health.bucket.wait() for one in self._all if one.name in throttled]
         waits += [
@@ -115,10 +115,10 @@ class EndpointList:
         return min(waits, default=None)
 
     def count_usable(self) -> None:
-        """Let the metrics know how many would be given work."""
+        """Set the metric of usable endpoints."""
         metrics.USABLE.set(sum(endpoint.is_usable() for endpoint in self._all))
 
     def wait_at_most(self, seconds: float) -> None:
-        """Let every breaker be tried so long after its last failure."""
+        """Let every circuit breaker be tried this long after its last failure."""
         for endpoint in self._all:
             endpoint.health.wait_at_most(seconds)

@@ -1,7 +1,7 @@
-"""Health of one endpoint: circuit breaker and latency by method, retry budget, learned limits.
+"""Health of one endpoint: circuit breaker and latency by method, retry budget, rate limit.
 
-Every request to the endpoint is recorded here, and requests that are known to fail are refused.
-See docs/explanation/endpoints.md#health.
+Every request to the endpoint is recorded here, and requests that would fail anyway are refused. See
+docs/explanation/endpoints.md#health.
 """
 
 import math
@@ -24,9 +24,9 @@ from oracle.rpc.rpc_errors import (
 )
 from oracle.telemetry import rpc_metrics as metrics
 
-# Pauses before the second, third and fourth try, in seconds.
+# Pauses before the second, third and fourth attempt, in seconds.
 PAUSES = (0.05, 0.2, 0.5)
-# What may pass by itself at once; an answer that was cut off may also be too long.
+# Retries by kind, for failures that may be temporary; a truncated response may also be too long.
 _TRIES = {
     ErrorKind.UNREACHABLE: 3,
     ErrorKind.INVALID: 3,
@@ -34,32 +34,32 @@ _TRIES = {
     ErrorKind.NOT_THERE: 2,
     ErrorKind.CUT: 1,
 }
-# Each failure costs one, each answer gives one back; above half of it questions are asked again.
+# Each failure costs one, each response restores one; above half of it requests are retried.
 _MOST = 10
-# What took longer to fail is not worth another try of the same, in seconds.
+# A request that took longer to fail is not retried, in seconds.
 _QUICK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class RetryBudget:
-    """How often failed requests to one endpoint may be repeated at once; thread-safe.
+    """Limits immediate retries of failed requests to one endpoint; thread-safe.
 
-    A broken connection, an error page of a proxy or a busy node behind the address passes at the
-    next request. Requests to an endpoint that mostly fails are not repeated.
+    A broken connection, an error page of a proxy or a busy node behind the address is often gone at
+    the next request. Requests to an endpoint that mostly fails are not retried.
     """
 
     _left: int = _MOST
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def succeeded(self) -> None:
-        """Note an answer."""
+        """Record a response."""
         with self._lock:
             self._left = min(_MOST, self._left + 1)
 
     def pause(self, error: RpcError, tries: int, took: float) -> float | None:
-        """Note a failure after so many tries again, which took so many seconds.
+        """Record a failure after `retry_count` retries; return the pause before the next one.
 
-        Returns after how many seconds to ask the same once more; None: not at once.
+        The pause is in seconds; None means that the request must not be retried at once.
         """
         with self._lock:
             self._left = max(0, self._left - (error.kind not in BLAMELESS))
@@ -69,19 +69,19 @@ class RetryBudget:
         return PAUSES[tries]
 
 
-# Failures in a row that open it, or a share of the last ones.
+# Failures in a row that open the breaker, or their share among the last requests.
 _IN_A_ROW = 5
 _LAST = 20
 _SHARE = 0.3
-# Until it is tried again: doubling from one to the other, in seconds.
+# Seconds until the breaker may be tried again, doubling from the first to the second.
 FIRST_WAIT = 10.0
 LONGEST_WAIT = 300.0
-# A trial that is not heard of for so long is over.
+# A trial without an outcome after this long counts as over.
 _TRIAL_SECONDS = 60.0
 
 
 class State(IntEnum):
-    """How far it lets questions through; the number is what the metric shows."""
+    """State of a circuit breaker; the number is the value of the metric."""
 
     CLOSED = 0
     ON_TRIAL = 1
@@ -95,27 +95,27 @@ class CircuitBreaker:
     _ended: deque[bool] = field(default_factory=lambda: deque(maxlen=_LAST))
     _in_a_row: int = 0
     _wait: float = FIRST_WAIT
-    # When it may be tried; None: closed.
+    # When a trial request may be sent; None: closed.
     _opens_at: float | None = None
     _trial_until: float = 0.0
     _failed_at: float = 0.0
 
     def state(self, now: float) -> State:
-        """Return how far it lets questions through now."""
+        """Return the state at this time."""
         if self._opens_at is None:
             return State.CLOSED
         is_free = now >= self._opens_at and now >= self._trial_until
         return State.ON_TRIAL if is_free else State.OPEN
 
     def try_acquire(self, now: float) -> bool:
-        """Tell whether to ask now; on trial only one question at a time passes."""
+        """Return whether to send a request now; half open lets one request at a time pass."""
         state = self.state(now)
         if state is State.ON_TRIAL:
             self._trial_until = now + _TRIAL_SECONDS
         return state is not State.OPEN
 
     def succeeded(self) -> None:
-        """Note an answer; one that was a trial closes the breaker."""
+        """Record a response; the response to a trial closes the breaker."""
         self._in_a_row = 0
         if self._opens_at is not None:
             self._ended.clear()
@@ -123,7 +123,7 @@ class CircuitBreaker:
         self._ended.append(True)
 
     def failed(self, now: float) -> None:
-        """Note a failure; a trial that fails doubles the wait."""
+        """Record a failure; a failed trial doubles the wait."""
         self._failed_at = now
         self._in_a_row += 1
         self._ended.append(False)
@@ -134,12 +134,12 @@ class CircuitBreaker:
         self._opens_at, self._trial_until = now + self._wait, 0.0
 
     def wait_at_most(self, seconds: float) -> None:
-        """Let a question pass so long after the last failure: there is news, or nobody else."""
+        """Let a request pass this long after the last failure at the latest."""
         if self._opens_at is not None:
             self._opens_at = min(self._opens_at, self._failed_at + seconds)
 
     def failing_share(self) -> float:
-        """Return the share of failures among the last questions, 0 to 1."""
+        """Return the share of failures among the last requests, 0 to 1."""
         return self._ended.count(False) / len(self._ended) if self._ended else 0.0
 
     def _is_error_rate_high(self) -> bool:
@@ -148,50 +148,50 @@ class CircuitBreaker:
 
 T = TypeVar("T")
 
-# Weight of the newest answer in the running means.
+# Weight of the newest duration in the running mean.
 _NEWEST = 0.3
-# For so long a method is not asked for that the endpoint said it does not have.
+# How long a method is skipped after the endpoint reported it as unsupported.
 _OFF_SECONDS = 3600.0
-# What counts against a method. Others are answers to a question that may be cut in two, again
-# and again, and must not end that.
+# Kinds that count against a method. The other kinds are responses to a request that may be halved
+# repeatedly, which the breaker must not stop.
 _BREAKING = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
-# Who is asked alone, and wants to be left alone for no longer, is waited for in place; seconds.
+# A sole endpoint that is rate-limited for at most this many seconds is waited for in place.
 LONGEST_WAIT_IN_PLACE = 2.0
-# Where another endpoint may be asked, it is asked at once.
+# Kinds for which another endpoint, if there is one, is used at once.
 _ALONE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 
 @dataclass(slots=True)
 class LatencyMean:
-    """Running mean of what answers take, in seconds; None before the first."""
+    """Running mean of response times, in seconds; None before the first response."""
 
     seconds: float | None = None
 
     def record_duration(self, seconds: float) -> None:
-        """Take in one answer."""
+        """Add the duration of one response to the mean."""
         mean = self.seconds
         self.seconds = seconds if mean is None else mean + _NEWEST * (seconds - mean)
 
 
 @dataclass(slots=True)
 class Health:
-    """Of the endpoint of this name; `clock` counts seconds."""
+    """Health of the endpoint of this name; `clock` returns seconds."""
 
     name: str
     clock: Callable[[], float]
     bucket: RateLimiter = field(init=False)
-    # How long who sends leaves it alone: it asked us to wait, or kept us waiting.
+    # For the sending side, after a rate limit or a slow response.
     backoff: Backoff = field(init=False)
     breakers: dict[str, CircuitBreaker] = field(default_factory=dict)
     speeds: dict[str, LatencyMean] = field(default_factory=dict)
-    # What was said when a method failed last.
+    # The last error message of each method.
     last_words: dict[str, str] = field(default_factory=dict)
-    # Until when a method counts as not there.
+    # Until when a method counts as unsupported.
     off_until: dict[str, float] = field(default_factory=dict)
-    # What may be asked again at once, and how that is waited for.
+    # The retry budget, and the function that waits before a retry.
     retries: RetryBudget = field(default_factory=RetryBudget)
     pause: Callable[[float], None] = time.sleep
-    # Whether there is nobody else to be asked while this one wants us to wait.
+    # Whether no other endpoint can be used while this one is rate-limited.
     is_alone: bool = False
 
     def __post_init__(self) -> None:
@@ -200,14 +200,14 @@ class Health:
     def asking_once(
         self, method: str, calls: int, ask: Callable[[], list[Any]], *, is_pressing: bool
     ) -> list[Any]:
-        """Watch over questions that nobody may repeat; what is asked to wait is left alone.
+        """Send requests that must not be retried; start a backoff if the endpoint requests it.
 
-        Breakers are passed by: they spare an endpoint what another one answers as well, and here
-        several are asked for the sake of their agreement. `is_pressing`: asked all the same, and
-        what it says then says nothing about how long to leave it alone.
+        Circuit breakers are ignored: they spare an endpoint requests that another one can serve,
+        but here several endpoints are used to compare them. `ignore_backoff` sends during a
+        backoff, and the outcome then does not change it.
 
         Raises:
-            RpcError: it is left alone now; or it was asked, and something is missing.
+            RpcError: the endpoint is in backoff, or a response is missing.
         """
         left = self.left_alone()
         if left > 0 and not is_pressing:
@@ -231,11 +231,11 @@ class Health:
         return answers
 
     def left_alone(self) -> float:
-        """Return for how many seconds who sends asks it nothing; 0: it may be asked."""
+        """Return the seconds until the sending side may use the endpoint; 0 if it may now."""
         return max(self.backoff.left(), self.bucket.blocked())
 
     def _leave_alone(self, error: RpcError) -> None:
-        """Begin to, where it asks us to wait or kept us waiting; a refusal costs nothing."""
+        """Start a backoff after a rate limit or a slow response; not after another refusal."""
         asks = error.is_rate_limited if isinstance(error, CallRefusedError) else False
         asks = asks or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
         if asks:
@@ -244,13 +244,13 @@ class Health:
             self.backoff.begin(error.retry_after)
 
     def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
-        """Watch over one question, which is asked again a few times where it fails at once.
+        """Send one request, with a few immediate retries if it fails.
 
-        Its breaker and its speed hear of the question and not of each try.
+        The breaker and the latency record the request, not each attempt.
 
         Raises:
-            RpcError: it is not asked: the method failed too often, or is not there; or it
-                was, and failed.
+            RpcError: the request failed, or was not sent because the method failed too often or is
+                unsupported.
         """
         self._admit(method)
         began, tries = self.clock(), 0
@@ -275,7 +275,7 @@ class Health:
                 return answer
 
     def _pause(self, error: RpcError, tries: int, took: float) -> float | None:
-        """Return after how many seconds to ask the same once more; None: not here and now."""
+        """Record the failure; return the pause in seconds before a retry, or None for no retry."""
         pause = self.retries.pause(error, tries, took)
         if pause is None or error.kind not in _ALONE:
             return pause
@@ -284,7 +284,7 @@ class Health:
         return wait if is_bearable else None
 
     def bear(self) -> None:
-        """Wait until it may be asked, where there is nobody else and that is soon."""
+        """Wait until the endpoint may be used, if it is the only one and the wait is short."""
         wait = self.bucket.wait()
         if self.is_alone and 0 < wait <= LONGEST_WAIT_IN_PLACE:
             self.pause(wait)
@@ -294,24 +294,24 @@ class Health:
             self.bucket.refused(error.retry_after)
 
     def has(self, method: str) -> bool:
-        """Tell whether the endpoint has the method, as far as it is known."""
+        """Return whether the endpoint supports the method, as far as known."""
         return self.clock() >= self.off_until.get(method, -math.inf)
 
     def slower_than(self, other: "Health") -> float:
-        """Return by how much this one is slower at what both were asked; seconds of an answer."""
-        # Copies: meanwhile other threads learn, and forget.
+        """Return by how many seconds this endpoint is slower at methods that both served."""
+        # Copies, because other threads change the originals meanwhile.
         mine, theirs = self.speeds.copy(), other.speeds.copy()
         shared = mine.keys() & theirs.keys()
         pairs = [(mine[m].seconds or 0, theirs[m].seconds or 0) for m in shared]
         return max((ours - others for ours, others in pairs), default=0.0)
 
     def wait_at_most(self, seconds: float) -> None:
-        """Let one question of each method pass so long after its last failure."""
+        """Let one request of each method pass this long after its last failure."""
         for breaker in list(self.breakers.values()):
             breaker.wait_at_most(seconds)
 
     def forget_speed(self) -> None:
-        """Let the next answers say anew how fast it is."""
+        """Reset the latencies, so that the next responses measure them anew."""
         self.speeds.clear()
 
     def _admit(self, method: str) -> None:
@@ -333,10 +333,10 @@ class Health:
 
     def _failed(self, method: str, error: RpcError, seconds: float) -> None:
         if error.of_batch or error.kind is ErrorKind.THROTTLED:
-            # It minds the size of the batch, a smaller one follows; or it is for the bucket.
+            # A smaller batch follows, or the rate limiter handles it.
             pass
         elif error.kind is ErrorKind.UNSUPPORTED and method not in self.speeds:
-            # What has answered before is there: then it is a parameter that is not known.
+            # A method that has worked before exists, so a parameter must be unsupported.
             self.off_until[method] = self.clock() + _OFF_SECONDS
         elif error.kind is ErrorKind.SLOW and not isinstance(error, RpcTimeoutError):
             # The endpoint responded with its own time limit: the range is divided until it fits.

@@ -1,7 +1,7 @@
-"""What we have learned of one endpoint while reading windows by it.
+"""Limits of one endpoint, learned while reading windows from it.
 
-What a method costs, which it serves, and at which count its answers stop without a word.
-See docs/explanation/ingest.md#ranges.
+Request sizes, supported methods, and the number of logs at which its responses are silently
+truncated. See docs/explanation/ingest.md#ranges.
 """
 
 from collections import deque
@@ -10,22 +10,22 @@ from threading import Lock
 
 from oracle.rpc.endpoints.range_sizer import RangeSizer
 
-# So often is asked for what is refused by an error that may mean anything.
+# How often a request is tried that is refused with an ambiguous error.
 _TRIES = 3
-# Of so many answers with logs the largest counts: an endpoint may stop sooner than it used to.
+# The largest of this many recent responses counts, because a limit may be lowered.
 _RECENT = 32
-# One of so many windows of history is read in a second way, by the hashes of some blocks.
+# One of this many windows of history is also read by the hashes of some blocks.
 _SAMPLED = 8
 
 
 @dataclass(slots=True)
 class LearnedLimits:
-    """One endpoint's; used by several threads. None: not known yet.
+    """Learned limits of one endpoint, None while unknown; thread-safe.
 
-    `pins`: serves logs by the hash of their block (EIP-234). `admits`: answers with an error for
-    a block that it does not know, and not as if it were empty. `gives_receipts`: serves
-    `eth_getBlockReceipts`. `most_logs`: the count at which its answers were found to stop
-    without a word. `omits`: its ranges left logs out that it gave by the hash of their block.
+    `serves_logs_by_hash`: EIP-234. `rejects_unknown_blocks`: it returns an error, not an empty
+    list, for an unknown block. `serves_block_receipts`: `eth_getBlockReceipts`. `max_logs`: the
+    number of logs at which its responses were found to be silently truncated. `omits_logs`: its
+    ranges lacked logs that it returned by block hash.
     """
 
     sizer: RangeSizer = field(default_factory=RangeSizer)
@@ -34,26 +34,27 @@ class LearnedLimits:
     gives_receipts: bool | None = None
     most_logs: int | None = None
     omits: bool = False
-    # Whether what was written down by an earlier run is in it; and what was for the next one.
+    # Whether the facts of an earlier run are loaded; and the facts stored for the next one.
     is_recalled: bool = False
     kept: dict[str, str] = field(default_factory=dict)
     _unpinned: int = 0
     _windows: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
-    # How many logs the last answers held, but for the empty ones.
+    # The number of logs in recent responses that were not empty.
     _counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT))
 
     def was_not_pinned(self) -> None:
-        """Note an error in place of logs by hash; who never gave any is not asked for ever."""
+        """Record a failed query of logs by hash; stop trying if none ever succeeded."""
         with self._lock:
             self._unpinned += 1
             if self.pins is None and self._unpinned >= _TRIES:
                 self.pins = False
 
     def may_be_cut_off(self, count: int) -> bool:
-        """Tell whether an answer of so many logs may be cut off: it is the largest of late.
+        """Return whether a response of so many logs may be truncated.
 
-        The first time as well, and no verdict lasts: only who gave more of late can give more.
+        True for the first response and for the largest of the recent ones: only an endpoint that
+        returned more lately is known to be able to return more.
         """
         with self._lock:
             if not count:
@@ -64,7 +65,7 @@ class LearnedLimits:
             return is_limit or count >= largest
 
     def was_cut_off(self, count: int) -> bool:
-        """Note that an answer of so many logs was; tell whether that is new."""
+        """Record that a response of so many logs was truncated; return whether that is new."""
         with self._lock:
             is_new = self.most_logs is None or count < self.most_logs
             if is_new:
@@ -72,7 +73,7 @@ class LearnedLimits:
             return is_new
 
     def is_sample(self) -> bool:
-        """Tell whether to read this window in a second way: the first one, and then some."""
+        """Return whether to read this window a second way: the first one, and then every eighth."""
         with self._lock:
             self._windows += 1
             return self._windows % _SAMPLED == 1

@@ -1,4 +1,4 @@
-"""Finds out what an endpoint is and can: at the start, every hour, and by hand.
+"""Probes what an endpoint is and supports: at the start, every hour, and on command.
 
 See docs/explanation/endpoints.md#probe.
 """
@@ -19,9 +19,9 @@ from oracle.rpc.wire import BATCH
 T = TypeVar("T")
 
 _BATCHES = (BATCH, 50, 20)
-# Of no block: who gives logs by block hash must not say that it has none.
+# The hash of no block: an endpoint that serves logs by hash must not return an empty list for it.
 _INVENTED = "0x" + "1234abcd" * 8
-# They say nothing about what was asked.
+# Kinds that show nothing about the requested feature.
 NO_ANSWER = {
     ErrorKind.UNREACHABLE,
     ErrorKind.SLOW,
@@ -33,10 +33,7 @@ NO_ANSWER = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequirements:
-    """What an endpoint must have to be of use: our chain, and logs like these from `first` on.
-
-    `logs` are the members `address` and `topics` of a filter of `eth_getLogs`.
-    """
+    """Requirements for an endpoint: the configured chain, and logs from `first_block` on."""
 
     chain_id: int
     checkpoints: Sequence[Checkpoint]
@@ -47,13 +44,13 @@ class ProbeRequirements:
 def probe(
     client: JsonRpcClient, wanted: ProbeRequirements, known: Capabilities | None = None
 ) -> Capabilities:
-    """Ask the endpoint what it is and can; about twenty requests.
+    """Probe an endpoint's identity and capabilities, with about twenty requests.
 
-    `known` are facts of before: what is costly to find out, the size of batches and the oldest
-    logs, is taken from there.
+    `previous` are capabilities of an earlier probe: the batch size and the oldest logs, which are
+    costly to find, are taken from there.
 
     Raises:
-        RpcError: it does not answer at all.
+        RpcError: the endpoint does not respond at all.
     """
     chain_id = number(client.name, client.call("eth_chainId", [], Quantity))
     if chain_id != wanted.chain_id:
@@ -81,7 +78,7 @@ def probe(
 def _at_checkpoint(
     client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
-    """Return whether it shows our anchors (None: it reaches none), and why it must not be used."""
+    """Return whether it shows the checkpoints (None: none reached), and why it is unusable."""
     blocks = [(header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
     fault = next(
         (fault for block, checkpoint in blocks if (fault := fault_in(block, checkpoint))), None
@@ -94,7 +91,10 @@ def _at_checkpoint(
 def _supports_logs_by_hash(
     client: JsonRpcClient, wanted: ProbeRequirements, head: BlockRef
 ) -> bool:
-    """An endpoint that has no logs of a block that nobody has would hide those of real ones."""
+    """Return whether the endpoint serves logs by block hash, and rejects unknown hashes.
+
+    An endpoint that returns no logs for a nonexistent block could hide those of real ones.
+    """
     asked = [{**wanted.logs, "blockHash": block_hash} for block_hash in (head.hash, _INVENTED)]
     if not _is_list(client, "eth_getLogs", [asked[0]]):
         return False
@@ -106,7 +106,7 @@ def _is_list(client: JsonRpcClient, method: str, params: Sequence[object]) -> bo
 
 
 def _batch(client: JsonRpcClient) -> int:
-    """Return the largest batch that it takes, of a few sizes and the halves of the last one."""
+    """Return the largest batch that it accepts, of a few sizes and the halves of the last one."""
     for size in _BATCHES:
         client.learn_batch(size)
         _told(lambda size=size: client.batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
@@ -116,9 +116,9 @@ def _batch(client: JsonRpcClient) -> int:
 
 
 def _oldest(client: JsonRpcClient, wanted: ProbeRequirements, head: BlockRef) -> int | None:
-    """Return the oldest block from `first` on whose logs it gives; None: it gives none.
+    """Return the oldest block, from `first_block` on, whose logs it has; None if it has none.
 
-    One question where it has all we want, else one for each halving of the chain.
+    One request if it has all required logs, else a binary search over the chain.
     """
     if wanted.first > head.number or _has_logs(client, wanted, wanted.first):
         return wanted.first
@@ -140,7 +140,7 @@ def _has_logs(client: JsonRpcClient, wanted: ProbeRequirements, block: int) -> b
 
 
 def _told(ask: Callable[[], T]) -> T | None:
-    """Return the answer; None where the endpoint says that it has none."""
+    """Return the result, or None if the endpoint refuses the request."""
     try:
         return ask()
     except RpcError as error:

@@ -1,4 +1,4 @@
-"""How many blocks to ask an endpoint for at once: as many as it bears.
+"""Chooses how many blocks to request at once from an endpoint.
 
 See docs/explanation/ingest.md#ranges.
 """
@@ -8,31 +8,31 @@ from threading import Lock
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Logs of one window: enough to make a request and a commit cheap, few enough to stay small.
+# Logs per window: enough for efficient requests and commits, few enough to stay small.
 WANTED_LOGS = 6_000
-# How dense the logs are is not known yet: where they are dense, the first window stays small.
+# Initial window: the density of logs is unknown, and may be high.
 FIRST_BLOCKS = 100
 MOST_BLOCKS = 100_000
-# With all headers, a window is one batch of them.
+# A window with all headers is one batch of headers.
 MOST_WITH_HEADERS = 100
-# And of history, where logs are asked for by range, a few batches: an answer stays small.
+# A window of history, whose logs are requested by range, is a few batches of headers.
 MOST_LINKED = 500
-# Headers of a window of history without logs that are looked at all the same.
+# Headers without logs that are checked in a window of history.
 LOOKED_AT = 16
 _QUICK_SECONDS = 2.0
 _LATE_SECONDS = 8.0
 # Weight of the newest window in the running density.
 _NEWEST = 0.5
-# Grows by at least so many blocks; and doubles up to so many, as long as nothing was refused.
+# Minimum growth in blocks; and the size up to which it doubles while nothing was refused.
 _STEP, _SLOW_START = 50, 500
 
 
 class RangeSizer:
-    """Learns from every answer of one endpoint; may be used by several threads at once.
+    """Adapts the number of blocks per request to one endpoint; thread-safe.
 
-    Grows while answers come quickly, shrinks at once where one is refused or late, and keeps
-    to about `wanted_logs` of the density met last. `limit` is the most blocks that the endpoint
-    was heard to take; it is only ever tightened, and by its own words alone.
+    The size grows while responses are fast, shrinks at once after a refusal or a slow response, and
+    keeps windows at about `target_logs` by the last density. `limit` is the maximum number of
+    blocks that the endpoint stated; it is only ever lowered.
     """
 
     def __init__(self, wanted_logs: int = WANTED_LOGS, limit: int = MOST_BLOCKS) -> None:
@@ -45,11 +45,11 @@ class RangeSizer:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the endpoint has named a limit."""
+        """Whether the endpoint has stated a limit."""
         return self.limit < MOST_BLOCKS
 
     def cut(self, blocks: BlockRange, *, most: int) -> BlockRange:
-        """Return the first part of the range that is worth one request: at most so many blocks."""
+        """Return the first part of the range for one request, at most `max_blocks` blocks."""
         with self._lock:
             size = min(self._blocks, self.limit, most)
             if self._density:
@@ -57,7 +57,7 @@ class RangeSizer:
         return BlockRange(blocks.first, min(blocks.last, blocks.first + size - 1))
 
     def answered(self, blocks: BlockRange, logs: int, seconds: float) -> None:
-        """Learn from an answer that came."""
+        """Adapt the size after a response."""
         density = logs / len(blocks)
         with self._lock:
             self._density += (density - self._density) * (_NEWEST if self._density else 1)
@@ -70,7 +70,7 @@ class RangeSizer:
                 self._blocks = min(MOST_BLOCKS, self._blocks + step)
 
     def refused(self, blocks: BlockRange, error: RpcError) -> int:
-        """Learn from a refusal; return how many blocks to ask for instead, fewer than before."""
+        """Adapt the size after a refusal; return the smaller number of blocks to request."""
         less = max(1, len(blocks) // 2)
         stated = error.blocks if error.kind is ErrorKind.TOO_LARGE else None
         proposed = _sound(blocks, error.suggested)
@@ -85,9 +85,10 @@ class RangeSizer:
 
 
 def _sound(blocks: BlockRange, suggested: tuple[int, int] | None) -> int | None:
-    """Return how many blocks an endpoint suggests, where they begin the refused range.
+    """Return the suggested number of blocks, if the range starts at the refused one's first block.
 
-    Endpoints suggest the refused range itself, inverted ones and others too (reth #23810).
+    Endpoints also suggest the refused range itself, inverted ranges and unrelated ones (reth
+    #23810).
     """
     if suggested is None:
         return None

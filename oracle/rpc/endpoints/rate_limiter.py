@@ -1,8 +1,7 @@
-"""A token bucket for one endpoint: how many calls a second it bears, learned from refusals.
+"""Token bucket of one endpoint: the calls per second that it accepts, learned from refusals.
 
-It never makes anybody wait: work that has begun may overdraw it, and the next work goes elsewhere
-or is told for how long there is none.
-See docs/explanation/endpoints.md#health.
+The bucket never blocks the caller: work that has begun may overdraw the bucket, and the next work
+goes elsewhere or gets the waiting time. See docs/explanation/endpoints.md#health.
 """
 
 import math
@@ -11,26 +10,26 @@ from dataclasses import dataclass, field
 from secrets import SystemRandom
 from threading import Lock
 
-# What a refusal leaves of the rate, and what a second without one adds to it, in calls a second.
+# Factor applied to the rate after a refusal, and growth per second without one, in calls/s.
 _CUT = 0.7
 _GROWTH = 0.5
 _LEAST_RATE = 0.5
-# Above it there is no limit any more.
+# Above this rate there is no limit.
 _MOST_RATE = 500.0
-# It is never cut below this share of what it bore within one second lately: who refuses at any
-# rate, as a busy node does, is not helped by asking more slowly.
+# The rate is never cut below this share of the recent peak within one second: slower requests do
+# not help with an endpoint that refuses at any rate, such as a busy node.
 _BORNE = 0.5
 _BORNE_SECONDS = 60.0
-# How long calls are counted before their rate is known.
+# How long calls are counted to measure their rate.
 _COUNTED_SECONDS = 10.0
-# Wait where a refusal does not say how long: doubling from one to the other, jittered.
+# Wait after a refusal without a stated time: doubling up to the maximum, with jitter.
 _FIRST_WAIT = 0.25
 _LONGEST_WAIT = 30.0
 
 
 @dataclass(slots=True)
 class RateLimiter:
-    """May be used by several threads at once; `jitter` draws from 0 to 1."""
+    """Rate limiter of one endpoint; thread-safe. `jitter` returns a number from 0 to 1."""
 
     clock: Callable[[], float]
     jitter: Callable[[], float] = SystemRandom().random
@@ -42,8 +41,8 @@ class RateLimiter:
     _calls: int = 0
     _counted_from: float = 0.0
     _seen: float = 0.0
-    # Calls answered in the second that began then; the most of any second of this minute, and of
-    # the one before; and when this minute began.
+    # The current second's start and its answered calls; the peak of any second in this minute and
+    # in the one before; and when this minute began.
     _second: tuple[float, int] = (-math.inf, 0)
     _most: tuple[int, int] = (0, 0)
     _minute: float = -math.inf
@@ -53,7 +52,7 @@ class RateLimiter:
         self._filled_at = self._counted_from = self.clock()
 
     def wait(self) -> float:
-        """Return for how many seconds nothing may be asked; 0: it may be now."""
+        """Return the seconds until a request may be sent; 0 if it may be sent now."""
         with self._lock:
             now = self.clock()
             self._fill(now)
@@ -61,12 +60,12 @@ class RateLimiter:
             return max(0.0, self._blocked_until - now, debt)
 
     def blocked(self) -> float:
-        """Return for how many seconds the endpoint wants nothing to be asked, our debt apart."""
+        """Return the seconds until the endpoint accepts requests, ignoring overdrawn tokens."""
         with self._lock:
             return max(0.0, self._blocked_until - self.clock())
 
     def spend(self, calls: int) -> None:
-        """Note what is being asked."""
+        """Take tokens for the calls that are being sent."""
         with self._lock:
             now = self.clock()
             self._fill(now)
@@ -78,7 +77,7 @@ class RateLimiter:
                 self._tokens -= calls
 
     def refused(self, retry_after: float | None) -> None:
-        """Note that the endpoint wants less; `retry_after` in seconds where it said so."""
+        """Lower the rate after a refusal; `retry_after` in seconds, if stated."""
         with self._lock:
             now = self.clock()
             self._fill(now)
@@ -88,13 +87,13 @@ class RateLimiter:
             if retry_after is None:
                 whole = min(_LONGEST_WAIT, _FIRST_WAIT * 2**self._refusals)
                 retry_after = whole * (1 + self.jitter()) / 2
-            # Thousands of refusals make no number that a float cannot hold.
+            # Capped, because 2 to the power of thousands does not fit a float.
             self._refusals = min(self._refusals + 1, 10)
             self._blocked_until = max(self._blocked_until, now + retry_after)
             self._tokens = min(self._tokens, 1.0)
 
     def answered(self, calls: int = 1) -> None:
-        """Note that the endpoint did what it was asked, so many calls."""
+        """Record that the endpoint answered so many calls."""
         with self._lock:
             self._refusals = 0
             now = self.clock()
@@ -110,7 +109,7 @@ class RateLimiter:
         if self.rate == math.inf:
             return
         self._tokens = min(max(1.0, self.rate), self._tokens + passed * self.rate)
-        # Time that it had us wait shows nothing.
+        # Time during which the endpoint was blocked does not count.
         calm = min(passed, max(0.0, now - self._blocked_until))
         self.rate += calm * _GROWTH
         if self.rate > _MOST_RATE:

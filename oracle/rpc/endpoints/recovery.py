@@ -1,4 +1,4 @@
-"""Asks endpoints that lost their place, or are quarantined, whether they are back."""
+"""Checks whether deprioritised or quarantined endpoints have recovered."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,16 @@ from oracle.rpc.endpoints.endpoint_list import EndpointList
 from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
-# A question whether it is back must be answered so soon, in seconds.
+# A recovery check must be answered within this many seconds.
 _ASKED_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointRecovery:
-    """Of the endpoints of one pool; `clock` counts seconds.
+    """Recovery of the endpoints of one pool; `clock` returns seconds.
 
-    Whoever shows another chain is given to `quarantine`, whoever does not answer to `failed`.
+    `quarantine` is called with an endpoint on another chain, `on_failure` with one that does not
+    respond.
     """
 
     endpoints: EndpointList
@@ -30,7 +31,7 @@ class EndpointRecovery:
     failed: Callable[[Endpoint, RpcError], None]
 
     def call_back(self, chosen: Sequence[Endpoint]) -> None:
-        """Ask those of them that are not well, as often as is due."""
+        """Check those of the candidates that are degraded or quarantined, if a check is due."""
         now = self.clock()
         is_last = all(one.status.quarantined is not None for one in self.endpoints)
         for endpoint in chosen:
