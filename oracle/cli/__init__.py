@@ -1,1 +1,1 @@
-"""The command line: one sub-room per command group."""
+"""The command line: one subpackage per group of commands."""

@@ -1,6 +1,6 @@
-"""Which module brings which command; one is imported when its command is asked for.
+"""Index of the commands; a command's module is imported when the command is used.
 
-All of them together take two seconds to import: `--version` needs none, `nodes` needs one.
+Importing all modules takes two seconds; `--version` needs none of them, `nodes` needs one.
 """
 
 import gc
@@ -17,9 +17,9 @@ from typing_extensions import override
 
 from oracle.cli.help_words import name_values
 
-# Modules by the command that the user types, in the order of the help. A group with many commands
-# has several modules. This is the only place where `oracle` names the packages beside it, and it
-# names them in strings: nothing in `oracle` imports them.
+# Module names by command, in the order of the help. A group with many commands has several
+# modules. Only here does `oracle` name the packages beside it (devnet, lab, gateway), as strings:
+# nothing in `oracle` imports them.
 COMMANDS = {
     "demo": "devnet.commands.demo_commands",
     "devnet": "devnet.commands.demo_commands",
@@ -59,7 +59,7 @@ COMMANDS = {
 
 
 class _Commands(Mapping[str, TyperCommand | TyperGroup]):
-    """The commands by name; looking one up imports its module, iterating over names does not."""
+    """The commands by name; a lookup imports the module of the command, iteration imports none."""
 
     def __init__(self) -> None:
         self._found: dict[str, TyperCommand | TyperGroup] = {}
@@ -84,19 +84,22 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 def registered(modules: str) -> dict[str, TyperCommand | TyperGroup]:
-    """Import these modules; return their commands, with metavars that name the values."""
+    """Import the modules; return their commands, with readable metavars for the option values."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     with _garbage_left():
         for module in modules.split():
             import_module(module).register(app)
     group = get_group(app)
     name_values(group)
-    return dict(group.commands)  # type: ignore[arg-type]  # Typer makes no others
+    return dict(group.commands)  # type: ignore[arg-type]  # Typer creates no other types
 
 
 @contextmanager
 def _garbage_left() -> Iterator[None]:
-    """Look for no garbage meanwhile: what is imported stays, and to look takes an eighth more."""
+    """Disable garbage collection during imports.
+
+    Imported objects stay alive, and collecting would add an eighth to the import time.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -107,12 +110,12 @@ def _garbage_left() -> Iterator[None]:
 
 
 class CommandIndex(TyperGroup):
-    """The top of the command line, which knows its commands by name alone."""
+    """The root command group, which knows its commands by name and loads them on demand."""
 
     @override
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Commands()  # type: ignore[assignment]  # nobody writes into it
+        self.commands = _Commands()  # type: ignore[assignment]  # the mapping is only read
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -122,10 +125,11 @@ class CommandIndex(TyperGroup):
 
 
 def _log_beside_answers() -> None:
-    """Have it logged to stderr before there are settings, and where a command takes none.
+    """Send logs to stderr before the configuration is loaded, and for commands that load none.
 
-    By itself the library writes to stdout, between what a command prints. Which is slow to
-    import: who has not yet gets it with the settings (`options.load_config`).
+    The default of structlog is stdout, which would mix logs with the output of a command.
+    Structlog is slow to import: if it is not imported yet, `options.load_config` configures it
+    later.
     """
     if "structlog" in sys.modules:
         import_module("oracle.telemetry.logging_setup").configure("auto", "info")

@@ -1,4 +1,4 @@
-"""Files that a user names, or stdin: opened, decoded and cut into lines, each fault one line."""
+"""Input files named on the command line, or stdin: opened, decoded and split into lines."""
 
 import sys
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ _STDIN = "-"
 
 @contextmanager
 def lines_of(file: str) -> Iterator[Iterator[str]]:
-    """Open a file, `-` for stdin, and hand out its lines; faults found meanwhile name the file.
+    """Open a file, or stdin for `-`, and yield its lines; errors raised meanwhile name the file.
 
-    Cut at line feeds only; strings may hold other ends of lines.
+    Lines end at line feeds only, because strings may contain other line separators.
 
     Raises:
-        InputError: the file cannot be read or is not UTF-8, or whoever reads finds a fault.
+        InputError: the file cannot be read or is not UTF-8, or the caller found a fault in it.
     """
     with _opened(file) as stream:
         try:
@@ -33,7 +33,7 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        stream = Path(file).open("rb")  # noqa: SIM115 - closed below, errors told apart
+        stream = Path(file).open("rb")  # noqa: SIM115 - closed below, errors distinguished
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     with stream:

@@ -1,4 +1,4 @@
-"""`feed`: faults of the feed beside the chain, a person's word about them, and witness files."""
+"""`feed`: faults of the off-chain feed, their acceptance by an operator, and witness files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ _FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A witness f
 
 
 def register(app: typer.Typer) -> None:
-    """Put `feed` on the command line."""
+    """Register `feed` on the command line."""
     app.add_typer(feed, name="feed", help="The feed beside the chain, whose rows have no proof.")
 
 
@@ -41,7 +41,10 @@ def list_faults(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List what is wrong with the feed; `docs/explanation/feed.md` says what each means."""
+    """List the faults of the feed.
+
+    The kinds of faults are explained in docs/explanation/feed.md.
+    """
     with open_records(load_config(config)) as records, records.store.reading() as uow:
         found = uow.feed.faults(is_open=not everything)
         is_read = records.config.feed.url is not None
@@ -74,7 +77,10 @@ def accept_faults(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Accept the feed's faults: what is stored is what the scores rest on, and it is read on."""
+    """Accept the faults of the feed and resume reading it.
+
+    Scores then rest on the rows as they are stored.
+    """
     with (
         open_records(load_config(config)) as records,
         acting(records.store, "feed accept", dry_run=dry_run) as (uow, stamp),
@@ -98,7 +104,10 @@ def accept_faults(
 def export_witness(
     file: _FileArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
-    """Write when we saw each row: a reader that imports it comes to our bytes."""
+    """Write the time at which each feed row was first seen.
+
+    A reader that imports the file computes identical report bytes.
+    """
     with open_records(load_config(config)) as records, records.store.reading() as uow:
         lines = list(witness_lines(uow))
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -116,7 +125,10 @@ def import_times(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Take another reader's times for ours, before the first row is read."""
+    """Import the row times of another feed reader.
+
+    The import has to come before the first row is read.
+    """
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

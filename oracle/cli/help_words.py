@@ -1,6 +1,6 @@
-"""What `--help` calls the value of an option: a word for people, never a type of Python's.
+"""Metavars of option values in `--help`: FILE, N or TEXT instead of a Python type.
 
-Typer writes `<int range>` where no metavar is given, and the type behind each argument's name.
+Typer prints `<int range>` where no metavar is given, and the type after each argument's name.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _NUMBERS = ("int", "float")
 
 
 def name_values(top: TyperCommand | TyperGroup) -> None:
-    """Name the values of a command, or of all that a group has."""
+    """Set the value metavars of a command, or of every command in a group."""
     for command in _commands(top):
         for parameter in command.params:
             if isinstance(parameter, TyperArgument):
@@ -30,13 +30,13 @@ def _commands(top: object) -> Iterator[TyperCommand]:
 
 
 def _nothing(ctx: Context) -> str | None:
-    """Leave out an argument's type: its name and help say what it is."""
+    """Hide the type of an argument: its name and help describe it."""
     del ctx
     return None
 
 
 class _Word:
-    """One option's word; choices are told as they are typed."""
+    """The metavar of one option; choices are listed as the user types them."""
 
     def __init__(self, option: TyperOption) -> None:
         self._option = option

@@ -1,10 +1,10 @@
-"""The command line as a whole, and the one door that failures leave by.
+"""The command line as a whole: the entry point and the handling of every failure.
 
-Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one line on stderr.
-Who reads only the beginning (`| head`) has what he wanted: we end without a word, with 141, as a
-shell tells of `git log` or `cat`, which SIGPIPE ends there. Not 0: not all was written, and a
-script with `pipefail` may want to know. Not by the signal itself, which would end a daemon whose
-peer hangs up.
+Exit codes: 0 done, 1 failed, 2 wrong input. An expected failure is printed as one line on stderr.
+If the reader of a pipe closes it (`| head`), the process exits silently with 141, the status that
+a shell reports for `git log` or `cat` when SIGPIPE ends them. The status is not 0, because the
+output is incomplete and a script with `pipefail` may want to know. SIGPIPE itself stays ignored,
+because it would end a daemon whose peer hangs up.
 """
 
 import io
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 
 try:
     import resource
-except ImportError:  # pragma: no cover - no such thing there
-    resource = None  # type: ignore[assignment]  # which is what is asked below
+except ImportError:  # pragma: no cover - not available on this platform
+    resource = None  # type: ignore[assignment]  # None is checked below
 
 
 def guard_process() -> None:
-    """Do both, for all threads; before the first key is opened."""
+    """Disable core dumps and redact secrets in tracebacks, in every thread.
+
+    Must be called before the first key is opened.
+    """
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.excepthook = _tell
@@ -45,7 +48,7 @@ def guard_process() -> None:
 
 
 def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a bug's traceback as Python would, but for what is secret in it."""
+    """Print the traceback of a bug as Python would, with secrets redacted."""
     text = "".join(traceback.format_exception(kind, error, trace))
     print(without_secrets(text), end="", file=sys.stderr)
 
@@ -56,7 +59,7 @@ def _tell_of_thread(told: threading.ExceptHookArgs) -> None:
 
 
 _MOST_FRAMES = 1_000
-# 128 and the number of SIGPIPE, which not every system has a name for.
+# 128 plus the number of SIGPIPE, which not every platform defines.
 NOBODY_READS = 141
 _WORDS = {
     "Value error, ": "",
@@ -81,7 +84,7 @@ _VERSION = typer.Option(
 
 @cache
 def build() -> typer.Typer:
-    """Return the whole command line; a command's module is imported when it is asked for."""
+    """Return the Typer application; the module of a command is imported when it is used."""
     app = typer.Typer(
         name="qos-oracle",
         cls=CommandIndex,
@@ -96,21 +99,21 @@ def build() -> typer.Typer:
 
 
 def main() -> None:
-    """Run one command and leave with its exit code."""
+    """Run one command and exit with its exit code."""
     guard_process()
     _watch_output()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; return its exit code. A bug passes through with its traceback."""
-    # py_ecc, which signing imports, raises it to what no C stack bears: deeply nested JSON of
-    # an endpoint would then crash the process.
+    """Run one command and return its exit code. A bug propagates with its traceback."""
+    # py_ecc, which signing imports, raises the limit beyond what the C stack can hold: deeply
+    # nested JSON of an endpoint would then crash the process.
     sys.setrecursionlimit(_MOST_FRAMES)
     try:
         with _pipes_that_close():
             returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
-        # A full disk is heard of here, and not after we said that all went well.
+        # A full disk must be detected here, before success is reported.
         sys.stdout.flush()
     except TyperException as error:
         return _failed(_in_our_words(error), error.exit_code)
@@ -125,7 +128,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _pipes_that_close() -> Iterator[None]:
-    """Let a closed pipe be heard of, which the library itself would end the process for."""
+    """Raise BrokenPipeError where Typer would end the process instead."""
     try:
         yield
     except SystemExit as left:
@@ -135,12 +138,15 @@ def _pipes_that_close() -> Iterator[None]:
 
 
 def _unwritten(error: OSError) -> int:
-    """A disk that is full, a folder that is not ours, a pipe that is closed: no bug of ours."""
+    """Report an operating system error: a full disk, a missing permission, a closed pipe.
+
+    Return the exit code; an error that does not belong to a file or to stdout is raised again.
+    """
     if error.strerror is None or (error.filename is None and not _is_of_output(error)):
-        # A socket's or a library's failure, which its package should have translated: a bug.
+        # A failure of a socket or a library, which its package should have translated: a bug.
         raise error
     if error.filename is None:
-        # What could not be written is not tried again when the process ends.
+        # Closing stdout prevents a second write attempt at interpreter exit.
         with suppress(OSError):
             sys.stdout.close()
     if isinstance(error, BrokenPipeError):
@@ -149,7 +155,7 @@ def _unwritten(error: OSError) -> int:
 
 
 class OutputFile(io.FileIO):
-    """Standard output's own file; remembers the errors that writing to it raised."""
+    """The raw file of standard output; records the errors that writes raised."""
 
     failures: ClassVar[list[OSError]] = []
 
@@ -163,9 +169,9 @@ class OutputFile(io.FileIO):
 
 
 def _watch_output() -> None:
-    """Put a standard output in place of Python's that knows which errors are its own."""
+    """Replace `sys.stdout` with a stream that records its own write errors."""
     output = sys.stdout
-    if output is None:  # pragma: no cover - closed before we began
+    if output is None:  # pragma: no cover - closed before the process started
         return
     output.flush()
     raw = OutputFile(output.fileno(), "wb", closefd=False)
@@ -178,12 +184,12 @@ def _watch_output() -> None:
 
 
 def _is_of_output(error: OSError) -> bool:
-    """Tell whether this very error was raised by writing to standard output."""
+    """Return whether this error object was raised by a write to standard output."""
     return any(error is one for one in OutputFile.failures)
 
 
 def _in_our_words(error: TyperException) -> str:
-    """Say what Typer found without what Pydantic calls it, and whose help tells more."""
+    """Return the message of Typer without Pydantic's wording, with a pointer to the help."""
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
@@ -195,12 +201,12 @@ def _in_our_words(error: TyperException) -> str:
 
 
 def _failed(line: str, code: int) -> int:
-    # A group without a command is answered with its help.
+    # A group without a command prints its help.
     said = line if line.startswith("Usage:") else f"qos-oracle: {line}"
-    # It may name what somebody else wrote: an argument, a file, an answer of an endpoint.
+    # The message may contain text from outside: an argument, a file, a response of an endpoint.
     print("\n".join(map(escaped, without_hidden(said).split("\n"))), file=sys.stderr)
     return code
 
 
 def _root(*, version: Annotated[bool, _VERSION] = False) -> None:
-    """Folds a compute network's events into QoS scores and reports them on-chain."""
+    """Compute QoS scores from a compute network's events and report them on-chain."""

@@ -1,4 +1,4 @@
-"""`migrate`: the tables that this version needs."""
+"""`migrate`: upgrades the database schema to the revision of this version."""
 
 import typer
 
@@ -15,7 +15,7 @@ from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_sta
 
 
 def register(app: typer.Typer) -> None:
-    """Put `migrate` on the command line."""
+    """Register `migrate` on the command line."""
     app.command("migrate", epilog="Example: qos-oracle migrate --dry-run")(migrate)
 
 
@@ -25,7 +25,7 @@ def migrate(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring the database's tables to what this version needs, in one transaction."""
+    """Upgrade the database schema to this version, in one transaction."""
     url = load(config).database.url
     before = schema_state(url) if dry_run else migrate_tables(url)
     if as_json:

@@ -1,4 +1,4 @@
-"""`notify test` and `notify list`: whether targets can be told, and how far each was."""
+"""`notify test` and `notify list`: test messages and delivery progress of notification targets."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ _FORM = "%Y-%m-%d %H:%M:%S UTC"
 
 
 def register(app: typer.Typer) -> None:
-    """Put `notify` on the command line."""
+    """Register `notify` on the command line."""
     app.add_typer(notify, name="notify", help="Who is told what happened.")
 
 
@@ -35,9 +35,10 @@ def send_tests(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Send a test message to each target, now; beside a daemon, too.
+    """Send a test message to each notification target.
 
-    It has no number, and nothing is noted: what they are told next stays as it is.
+    The daemon may be running. Test messages have no sequence number and are not recorded, so the
+    delivery progress of the targets is unchanged.
     """
     targets = targets_of(load_config(config).notify, unix_seconds)
     if not targets:
@@ -76,7 +77,7 @@ def _sent(target: Target) -> str | None:
 
 @notify.command("list", epilog="Example: qos-oracle notify list --json")
 def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """List the targets: how far each was told, and what keeps the next message."""
+    """List the notification targets with progress and last error."""
     with open_records(load_config(config)) as records, records.store.reading() as uow:
         names = [one.name for one in records.config.notify]
         newest = uow.notices.newest()

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a command prints what it found."""
+"""Options shared by several commands, and helpers that print answers."""
 
 import json
 import sys
@@ -43,12 +43,12 @@ DEFAULT_CONFIG = Path("config/local.toml")
 
 
 def confirm_action(what: str, *, yes: bool, dry_run: bool) -> bool:
-    """Return whether to do what sends, or ends something for good; False: a dry run.
+    """Return True if an irreversible or sending action may run, False for a dry run.
 
     See docs/how-to/manual-intervention.md#confirmation.
 
     Raises:
-        InputError: a person said no, or nobody sits there to be asked.
+        InputError: the user declined, or there is no terminal to ask for confirmation.
     """
     if dry_run or yes:
         return not dry_run
@@ -58,12 +58,12 @@ def confirm_action(what: str, *, yes: bool, dry_run: bool) -> bool:
 
 
 def load_config(path: Path) -> Config:
-    """Read the configuration, and from here on log as `[log]` says, on stderr.
+    """Load the configuration and configure logging by its `[log]` section; logs go to stderr.
 
     Raises:
-        InputError: the configuration has faults; all of them are in one message.
+        InputError: the configuration has faults; one message lists all of them.
     """
-    from oracle.telemetry import logging_setup  # noqa: PLC0415  slow, and nobody logs before
+    from oracle.telemetry import logging_setup  # noqa: PLC0415  slow to import, not needed earlier
 
     config = load(path)
     logging_setup.configure(config.log.format, config.log.level)
@@ -71,9 +71,9 @@ def load_config(path: Path) -> Config:
 
 
 def print_answer(answer: "_Answer | Sequence[_Answer] | None") -> None:
-    """Print the model that HTTP answers, or a list of them, as one JSON document on stdout.
+    """Print the model that the HTTP API returns, or a list of models, as one JSON document.
 
-    None, where nothing is indexed yet, is printed as null.
+    None, which stands for an empty index, is printed as null.
     """
     from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
 
@@ -81,5 +81,5 @@ def print_answer(answer: "_Answer | Sequence[_Answer] | None") -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a file format as one JSON document on stdout, keys in the order given."""
+    """Print a value as one JSON document on stdout; dictionaries keep their key order."""
     typer.echo(json.dumps(value, indent=2, default=str))

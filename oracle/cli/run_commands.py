@@ -1,4 +1,4 @@
-"""`run`: the daemon itself."""
+"""`run`: runs the daemon."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ _StartOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `run` on the command line."""
+    """Register `run` on the command line."""
     app.command(
         "run", epilog="Example: qos-oracle run --config config/local.toml --publish --dispatch"
     )(run)
@@ -63,11 +63,13 @@ def run(
         typer.Option("--json", help="Log as JSON lines; --once prints at its end how far it is."),
     ] = False,
 ) -> None:
-    """Be the daemon: index the chain, score its nodes, report, give out tasks; until SIGTERM.
+    """Run the daemon until SIGTERM.
 
-    It sends only what --publish, --dispatch or their settings say; the rest is computed and kept.
-    Makes the tables of an empty database. One process works on a database at a time; others may
-    stand by. Exit codes: 1 may be started again by itself, 2 needs a person.
+    Indexes the chain, scores nodes, publishes reports and dispatches tasks. Transactions are sent
+    only if --publish, --dispatch or their settings enable them; everything else is computed and
+    stored. An empty database gets its schema. One process works on a database at a time; others
+    may wait in standby. Exit code 1: a supervisor may restart the daemon; exit code 2: an operator
+    has to act.
     """
     if dispatch and publish is False:
         raise InputError("--dispatch sends transactions, and --dry-run sends none: give one")
@@ -98,7 +100,7 @@ def run(
 
 
 def _reached(cursor: Cursor | None, sends: Sends) -> RunResult:
-    """Return how far the index is, and what could be sent on the way."""
+    """Return the last folded block and which kinds of transactions were enabled."""
     return RunResult(
         folded=None if cursor is None else FoldedBlock(block=cursor.number, time=cursor.time),
         publishing=sends.reports,

@@ -1,4 +1,4 @@
-"""Takes one planned call to the endpoints, for commands that do by hand what the daemon does."""
+"""Sends one planned call, for commands that do manually what the daemon does by itself."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -33,11 +33,11 @@ Plan = Callable[[ReporterContexts, Heads], StepResult | None]
 
 @contextmanager
 def opened_reporter(index: Index) -> Iterator[Reporter]:
-    """Open the keys of reports, and ask the endpoints whether they are of the right chain.
+    """Open the report keys and check that the endpoints serve the configured chain.
 
     Raises:
-        InputError: no contract is configured, a key cannot be opened, or it is another chain.
-        TransientError: no endpoint answers.
+        InputError: no contract is configured, a key cannot be opened, or the chain differs.
+        TransientError: no endpoint responds.
     """
     with open_reporter(index, key_opener(index.config)) as reporter:
         check_chain_of(index)
@@ -45,11 +45,11 @@ def opened_reporter(index: Index) -> Iterator[Reporter]:
 
 
 def published(reporter: Reporter, command: str, plan: Plan) -> list[StepResult]:
-    """Plan one call and send it; the daemon watches it from there.
+    """Plan one call and send it; the daemon tracks its transaction from there.
 
     Raises:
-        InputError: the contract differs from the configuration, or nothing can be planned now.
-        FatalError: a daemon holds the lease of this database; it does all this by itself.
+        InputError: the contract differs from the configuration, or no call can be planned now.
+        FatalError: a daemon holds the lease of this database and does the same by itself.
     """
     _check(reporter)
     chain = reporter.index.chain
@@ -67,10 +67,12 @@ def published(reporter: Reporter, command: str, plan: Plan) -> list[StepResult]:
 
 
 def dry_run_text(reporter: Reporter, plan: Plan, otherwise: str) -> str:
-    """Say what `published` would sign first, else `otherwise`; nothing is signed or written.
+    """Return a description of the first call that `plan_and_send` would sign, or else `otherwise`.
+
+    Nothing is signed or written.
 
     Raises:
-        InputError: as `published` does.
+        InputError: for the same reasons as `plan_and_send`.
     """
     _check(reporter)
     chain = reporter.index.chain

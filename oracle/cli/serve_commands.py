@@ -1,4 +1,4 @@
-"""`serve`: the read API alone, beside a daemon or on a copy of its database."""
+"""`serve`: the read API alone, beside a daemon or on a replica of its database."""
 
 import os
 
@@ -14,21 +14,21 @@ from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.listener import raise_descriptor_limit
 
-# Of 19 steps down: beside the daemon it gets about a tenth of a processor that both want.
+# Of a range up to 19: beside the daemon the server gets about a tenth of a contended CPU.
 NICENESS = 10
 
 
 def register(app: typer.Typer) -> None:
-    """Put `serve` on the command line."""
+    """Register `serve` on the command line."""
     app.command("serve", epilog="Example: qos-oracle serve --config config/local.toml")(serve)
 
 
 def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Answer the read API under [api] host and port; until SIGTERM.
+    """Serve the read API at [api] host and port until SIGTERM.
 
-    It opens no key, takes no lease, asks no endpoint and only reads the database, which may be a
-    PostgreSQL replica of the daemon's: every answer says how far that is behind. As many as you
-    like may run. Where processors are short, the daemon goes first.
+    The server opens no key, takes no lease, contacts no endpoint and only reads the database,
+    which may be a PostgreSQL replica of the daemon's: every response contains the replication lag.
+    Any number of servers may run. They have a lower CPU priority than the daemon.
     """
 
     def work(stop: StopSignal) -> None:
@@ -41,6 +41,6 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
             structlog.get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
-    # Half of a small machine for viewers would be a third of the daemon's speed (decision 0217).
+    # On a small machine, equal priority costs a third of the daemon's speed (decision 0217).
     os.nice(NICENESS)
     until_told(work)

@@ -1,4 +1,4 @@
-"""Which network, policy and rules a command works with: options that several commands share."""
+"""Options that choose the network, policy and rules of a command."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -79,9 +79,9 @@ PolicyOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class InputSource:
-    """What a command looks at: a file of events, or the database of a configuration.
+    """The data that a command works on: a file of events, or the database of a configuration.
 
-    `rules` are those that it is folded by if nobody wants others. `config` None: a file.
+    `rules` are the default rules for folding the events. `config` is None for a file.
     """
 
     rules: Rules
@@ -91,7 +91,7 @@ class InputSource:
 
 @dataclass(frozen=True, slots=True)
 class SystemChoice:
-    """A policy and the rules it looks at; `remembers`: it has to see the history first."""
+    """A policy and its rules; `needs_history`: the policy must observe the past events first."""
 
     policy: SelectionPolicy
     rules: Rules
@@ -100,10 +100,10 @@ class SystemChoice:
 
 @contextmanager
 def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
-    """Open what is to be looked at. A file of events needs no configuration.
+    """Open the input of a command; a file of events needs no configuration.
 
     Raises:
-        InputError: the file or the configuration has faults, or the database was folded by
+        InputError: the file or the configuration has faults, or the database was folded with
             other rules than the configured ones.
     """
     if events is None:
@@ -120,13 +120,14 @@ def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
 
 
 def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) -> SystemChoice:
-    """Return the policy of a name, or by default the configuration's, with its rules.
+    """Return the named policy, or the configuration's by default, with its rules.
 
-    The policy of a system that has rules of its own gets those, with the changes; any other
-    looks at the ground's. A change of a number of the policy, such as `weight_floor`, is its own.
+    The policy of a system with rules of its own gets those rules, with the changes; any other
+    policy works with the rules of the input. A change of a number of the policy, such as
+    `weight_floor`, applies to the policy itself.
 
     Raises:
-        InputError: no such policy, rule or number, or a rule missing that has no default.
+        InputError: unknown policy, rule or number, or a rule without a default is missing.
     """
     wanted = _by_default(source) if name is None else name
     policy, system = _policy(wanted, source), systems().get(wanted)
@@ -146,12 +147,12 @@ def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) ->
 
 
 def chosen_for_queue(name: str | None, source: InputSource) -> SystemChoice:
-    """Return the same for a queue, which asks of rules only who is excluded.
+    """Return the policy and rules for a queue, which uses rules only to find excluded nodes.
 
-    So the numbers that the legacy rules lack are not needed: that system excludes nobody.
+    The numbers that the legacy rules lack are not needed, because that system excludes nobody.
 
     Raises:
-        InputError: no such policy.
+        InputError: unknown policy.
     """
     policy = _policy(source.rules.name if name is None else name, source)
     if _is_bare(policy, source):
@@ -160,7 +161,7 @@ def chosen_for_queue(name: str | None, source: InputSource) -> SystemChoice:
 
 
 def _by_default(source: InputSource) -> str:
-    """Return what the daemon draws by, if that has no rules of its own; else the rules' name."""
+    """Return the daemon's policy name if it has no rules of its own, else the rules' name."""
     told = None if source.config is None else source.config.dispatch
     if told is None or told.start_block is None or told.policy not in systems():
         return source.rules.name
@@ -168,12 +169,15 @@ def _by_default(source: InputSource) -> str:
 
 
 def _is_bare(policy: SelectionPolicy, source: InputSource) -> bool:
-    """Tell whether a policy of the legacy system has to do without the legacy rules."""
+    """Return whether a policy of the legacy system has to work without the legacy rules."""
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 
 def _excluding_nobody(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
-    """Where a timeout costs nothing, H stays 1, as in the legacy system."""
+    """Return the choice with penalties switched off.
+
+    A timeout then costs nothing and H stays 1, as in the legacy system.
+    """
     inert = replace(source.rules, penalty=UNIT, first_penalty=None)
     return SystemChoice(policy, inert, remembers=False)
 
@@ -187,21 +191,21 @@ def _policy(name: str, source: InputSource) -> SelectionPolicy:
         return policy
     told = source.config.dispatch
     if policy.name == told.policy:
-        # What the daemon draws by.
+        # The daemon draws with this policy.
         policy = with_parameters(policy, told.change)
     if not isinstance(policy, CrynuxPolicy):
         return policy
-    # The least weight is a setting of who dispatches, and no rule of scoring.
+    # The minimum weight is a setting of the dispatcher, not a rule of scoring.
     return replace(policy, weighting=floored(policy.weighting, told), spread=spread_of(told))
 
 
 def _set(base: str, source: InputSource) -> Mapping[str, str]:
-    """What the configuration changes in a rule set, where it is the one of the ground."""
+    """Return the configured changes of a rule set, or none if the input has another rule set."""
     return source.config.rules.changes if source.config and base == source.rules.name else {}
 
 
 def changed_in(choice: SystemChoice) -> dict[str, str]:
-    """Return the numbers of the rules and of the policy that are not as published, by name."""
+    """Return the numbers of the rules and of the policy that differ from the published ones."""
     published = parameters_of(policy_named(choice.policy.name))
     own = parameters_of(choice.policy).items()
     return {
@@ -211,10 +215,10 @@ def changed_in(choice: SystemChoice) -> dict[str, str]:
 
 
 def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:
-    """Read `KEY=VALUE` options.
+    """Parse `KEY=VALUE` options into a dictionary.
 
     Raises:
-        InputError: no equals sign, or a key twice.
+        InputError: an option has no equals sign or no key, or a key occurs twice.
     """
     found: dict[str, str] = {}
     for each in written or ():

@@ -1,4 +1,4 @@
-"""What every command that changes something works in: the lease, the user's name, or a dry run."""
+"""The write session of commands that change data: lease, acting user, dry run."""
 
 import getpass
 import os
@@ -15,7 +15,7 @@ from oracle.store.outbox.records import Stamp
 
 
 def actor() -> str:
-    """Return the OS user who runs the command: the journal keeps it."""
+    """Return the OS user who runs the command, for the journal."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -24,10 +24,10 @@ def actor() -> str:
 
 @contextmanager
 def acting(store: Store, command: str, *, dry_run: bool) -> Iterator[tuple[UnitOfWork, Stamp]]:
-    """One transaction under the lease, in the user's name; a dry run only reads.
+    """Open one transaction under the lease, stamped with the user's name; a dry run only reads.
 
     Raises:
-        FatalError: a daemon works on this database.
+        FatalError: a daemon holds the lease of this database.
     """
     if dry_run:
         tell_of_lease(store)
@@ -40,7 +40,7 @@ def acting(store: Store, command: str, *, dry_run: bool) -> Iterator[tuple[UnitO
 
 
 def tell_of_lease(store: Store) -> None:
-    """Say what a dry run does not need and the real one does: that nobody works here."""
+    """Warn if another process holds the lease, which the command needs without --dry-run."""
     with store.reading() as uow:
         working = worker(uow.lease.current())
     if working is not None:
@@ -52,10 +52,10 @@ def tell_of_lease(store: Store) -> None:
 
 @contextmanager
 def command_lease(store: Store, command: str) -> Iterator[int]:
-    """Hold the lease for a command; yields its epoch.
+    """Hold the lease for a command; yield its epoch.
 
     Raises:
-        FatalError: a daemon works on this database.
+        FatalError: a daemon holds the lease of this database.
     """
     try:
         with leased(store, f"qos-oracle {command}") as epoch:

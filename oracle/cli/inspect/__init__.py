@@ -1,1 +1,1 @@
-"""Commands that look: explain, replay, rules, status."""
+"""Commands that only read: explain, replay, export, rules, nodes, status, audit."""

@@ -1,4 +1,4 @@
-"""`audit relay`: holds a relay to the rows that it published itself."""
+"""`audit relay`: checks a relay's figures against the rows that the relay itself published."""
 
 from contextlib import closing
 from pathlib import Path
@@ -40,13 +40,13 @@ audit = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Put `audit` on the command line."""
+    """Register `audit` on the command line."""
     app.add_typer(audit, name="audit", help="Hold others to what they published.")
 
 
 @audit.callback()
 def _group() -> None:
-    """A group, also while it has one command."""
+    """Make `audit` a group although it has only one command."""
 
 
 @audit.command(epilog="Example: qos-oracle audit relay --url https://relay.crynux.io --polls 3")
@@ -81,17 +81,18 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for an answer.")] = 15.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare a relay's live figures with those that its own rows give by its own rules.
+    """Compare a relay's live figures with its own published rows.
 
-    Reads the whole event stream, polls the figures of all nodes, separates Q_long from H, and
-    names the first row at which a node's figures part. L is Q_long / 10. Needs no configuration,
-    no key and no chain, and asks nothing that writes at the relay.
+    Reads the whole event stream, recomputes the figures by the relay's own rules, polls the
+    figures of all nodes, separates Q_long from H, and reports the first row at which a node's
+    figures diverge. L is Q_long / 10. Needs no configuration, no key and no chain, and sends no
+    writing request to the relay.
 
-    With --config, a daemon's database tells when rows came and what the chain says of stakes:
-    both are laid beside the rows, and what contradicts is listed.
+    With --config, a daemon's database supplies the arrival times of rows and the stakes on-chain:
+    both are compared with the rows, and contradictions are listed.
 
-    Exit code 0: what could be proven agrees; 1: a node differs, or something contradicts; 2: wrong
-    input; 3: nothing could be proven.
+    Exit code 0: everything provable agrees; 1: a node differs, or rows contradict; 2: wrong input;
+    3: nothing could be proven.
     """
     noted = [] if witness is None else _witnessed(witness)
     memory, fed = (None, None) if config is None else _remembered(config, network)

@@ -1,4 +1,4 @@
-"""How long the daemon takes to catch up, by how far it comes while `status` looks."""
+"""Estimate of the time a daemon needs to catch up, measured while `status` runs."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.queries.status_models import CatchingUp
 from oracle.store.database import Store
 
-# The indexer commits about every second: less would see no block at all, or one window.
+# The indexer commits about once per second: a shorter time would see no block, or one window.
 _LOOK_SECONDS = 2.0
 
 
@@ -19,9 +19,10 @@ def watch_catching_up(
     sleep: Callable[[float], None],
     now: int,
 ) -> CatchingUp:
-    """Watch how far the cursor comes from `before`, read at `since` on the monotonic clock.
+    """Measure how far the cursor advances from `start_block` in a few seconds.
 
-    `head`: the newest block. `now`: unix seconds of this machine's clock.
+    `started_at` is the time at which `start_block` was read, on the monotonic clock. `head_number`
+    is the newest block. `now` is in unix seconds of this machine's clock.
     """
     sleep(max(0.0, since + _LOOK_SECONDS - time.monotonic()))
     with store.reading() as uow:

@@ -1,6 +1,6 @@
-"""`explain`: why a node's score is what it is: the answer, the reasons by weight, or all of it.
+"""`explain`: why a node has its score, as a summary, as reasons by cost, or in full.
 
-Its JSON is in queries.explanation_view, `--full` in explain_full.
+The JSON answer is in queries.explanation_view, the text of `--full` in explain_full.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ _FullOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `explain` on the command line."""
+    """Register `explain` on the command line."""
     app.command("explain", epilog="Example: qos-oracle explain 0xfabb --round 12 --full")(explain)
 
 
@@ -70,7 +70,7 @@ def explain(
     full: _FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say why a node's score is what it is: the answer first, then what costs it most."""
+    """Explain a node's score: the verdict, then the largest deductions."""
     if at is not None and of_round is not None:
         raise InputError("--at and --round name two blocks; give one of them")
     with open_folded_records(load_config(config)) as records:
@@ -95,7 +95,7 @@ def explain(
 
 
 def _block(records: Records, number: int | None) -> BlockRef:
-    """Return the block of a number, or the last one folded; asks the chain only if need be."""
+    """Return this block, or the last folded one; query the chain only if needed."""
     with ExitStack() as closing:
 
         def open_checked_chain() -> ChainSource:
@@ -105,7 +105,7 @@ def _block(records: Records, number: int | None) -> BlockRef:
 
 
 def _ranking(records: Records, told: Explanation) -> NodeRanking | None:
-    """Return all nodes as of the cursor; None: an earlier block is explained."""
+    """Return the ranking of all nodes at the cursor, or None if an earlier block is explained."""
     with records.store.reading() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number != told.as_of.number:

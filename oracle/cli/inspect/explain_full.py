@@ -1,6 +1,6 @@
-"""All of `explain`: the way from single tasks to the number on chain, for one node, as text.
+"""The text of `explain --full`: from single tasks to the number on-chain, for one node.
 
-Its JSON is in queries.explanation_view, what legacy rules have more in explain_legacy.
+The JSON answer is in queries.explanation_view, the lines for legacy rules in explain_legacy.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,12 +21,12 @@ from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import foreign
 from oracle.systems.crynux.predownload import requests_of
 
-# On a terminal; --json has every change there ever was.
+# Limit for the terminal; --json contains every change.
 _MOST_CHANGES = 50
 
 
 def full_lines(told: Explanation) -> Iterator[str]:
-    """Yield every task score, every change of reliability, and the number made of them."""
+    """Yield every task score, every reliability change, and the resulting QoS."""
     yield f"node {told.node.address}"
     when = shown_time(told.as_of.time)
     rules = f"{told.rules.name} version {told.rules.version}"
@@ -74,7 +74,7 @@ def _score_lines(told: Explanation) -> Iterator[str]:
 
 
 def _race(told: Explanation, entry: ScoreEntry) -> str:
-    """Say which times of the group were compared, the fastest first."""
+    """Return the times compared in the group, the fastest first, with the rank of this score."""
     ranked = [member for member in told.groups.get(entry.at, ()) if member.rank is not None]
     ranked.sort(key=lambda member: member.rank or 0)
     times = ", ".join(f"{member.elapsed} s{_error(told, member)}" for member in ranked)
@@ -86,13 +86,13 @@ def _race(told: Explanation, entry: ScoreEntry) -> str:
 
 
 def _wrong(told: Explanation, entry: ScoreEntry) -> str:
-    """Say that the verdict of the group found the answer wrong."""
+    """Return a note if the verdict of the group rejected the answer."""
     task = told.tasks.get(entry.task)
     return ", a wrong answer" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
 def _error(told: Explanation, member: GroupMember) -> str:
-    """Say that a member reported an error, which may rank behind slower results."""
+    """Return a note if the member reported an error, which may rank behind slower results."""
     task = told.tasks.get(member.task)
     return " (an error)" if task is not None and task.error_reported else ""
 
@@ -115,7 +115,10 @@ def _reliability_lines(told: Explanation) -> Iterator[str]:
 def _with_last(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
-    """Pair each change with the one that it healed from; across void ones, which were none."""
+    """Pair each change with the change from which reliability recovered.
+
+    Void changes are skipped, because they did not change reliability.
+    """
     last = None
     for change in changes:
         yield last, change
@@ -139,7 +142,7 @@ def _change_lines(
 
 
 def _healing(base: int, seconds: int, rules: Rules) -> str:
-    """Say how H heals from `base` within some seconds.
+    """Return the formula by which H recovers from `base` within some seconds.
 
     See docs/reference/scoring-rules.md#reliability.
     """
@@ -150,7 +153,7 @@ def _healing(base: int, seconds: int, rules: Rules) -> str:
 
 
 def _step(told: Explanation, change: ReliabilityChange) -> str:
-    """Return by which number of the rules a change of H came about, in brackets."""
+    """Return the rule by which an event changed H, in brackets."""
     rules, info = told.rules, CAUSES[change.cause]
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
         task = None if change.task is None else told.tasks.get(change.task)
@@ -224,7 +227,7 @@ def _why_not(told: Explanation) -> str:
 
 
 def on_chain_line(told: Explanation, found: OnChain | None) -> str:
-    """Say what the contract says of the node."""
+    """Return the line about the node's score in the contract."""
     if found is None:
         return "On chain: the oracle contract does not know the node"
     place = f"On chain as of block {told.as_of.number}, index {found.index}"

@@ -1,4 +1,4 @@
-"""How `explain` tells a node's score under legacy rules: its window's rounds, R, P, B and Q."""
+"""Text of `explain` for legacy rules: the rounds of the window, R, P, B and Q."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from oracle.queries.text.status_text import shown_time
 
 
 def window_lines(told: Explanation, legacy: LegacyRules) -> Iterator[str]:
-    """Tell every task of the present window, and what they make among the node's peers."""
+    """Yield every task of the current window and the factors relative to the node's peers."""
     found = told.figures.factors
     if found is None:
         return
@@ -38,14 +38,14 @@ def _task_lines(told: Explanation) -> Iterator[str]:
 
 
 def earning_lines(told: Explanation, entry: ScoreEntry) -> Iterator[str]:
-    """Tell what the task of a score brought the node."""
+    """Yield the earnings of the node from the task of a score."""
     earning = told.earning(entry)
     if earning is not None:
         yield f"     {earning.text()}"
 
 
 def _rounds(told: Explanation, entry: ScoreEntry) -> str:
-    """Return the node's place in both rounds; one open submission counts for both."""
+    """Return the node's rank in both rounds; one open submission counts for both."""
     runs = told.rounds_of(entry)
     if not runs and entry.rank is not None:
         return f": place {entry.rank} in both rounds, {entry.elapsed} s"

@@ -1,7 +1,7 @@
-"""`export --fixture`: blocks as the endpoints tell them, in a file that can be played again.
+"""`export --fixture`: records blocks from the endpoints in a file for deterministic replay.
 
-Written beside its place first, chunk by chunk; a second run goes on where an interrupted one was,
-and the file appears whole.
+Blocks are appended chunk by chunk to a temporary file; a second run resumes an interrupted one,
+and the complete file is renamed to its path.
 """
 
 import gzip
@@ -25,7 +25,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True, slots=True)
 class FixtureExport:
-    """What was written: `resumed_at` is the block where it went on, None: from the beginning."""
+    """The result of an export; `resumed_at` is the block where it resumed, or None."""
 
     path: Path
     blocks: BlockRange
@@ -34,26 +34,26 @@ class FixtureExport:
 
 
 class _ExportProgress(msgspec.Struct):
-    """How much of the file beside is good, and for what it was made."""
+    """The valid size of the temporary file, and the blocks for which it was created."""
 
     first: int
     last: int
     next: int
     size: int
     lines: int
-    # Of the last block written; empty: none is.
+    # Hash of the last block written; empty if there is none.
     hash: str = ""
 
 
 def record(
     chain: ChainSource, path: Path, blocks: BlockRange, progress: Callable[[int, int], None]
 ) -> FixtureExport:
-    """Record blocks into `path`, which ends in .jsonl or .jsonl.gz.
+    """Record blocks into `path`, whose name ends in .jsonl or .jsonl.gz.
 
     Raises:
-        InputError: it ends otherwise, is there already, or cannot be written.
-        TransientError: no endpoint answers now, or a block that was recorded left the chain; run
-            it again.
+        InputError: the name has another suffix, the file exists, or it cannot be written.
+        TransientError: no endpoint responds, or a recorded block was reorganised away; run the
+            export again.
     """
     if not path.name.endswith(_SUFFIXES):
         raise InputError(f"--fixture {path}: must end in .jsonl or .jsonl.gz")
@@ -111,7 +111,7 @@ def _written(
 def _append(
     part: Path, note: Path, place: _ExportProgress, lines: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Write lines to the disk, and then that they are good."""
+    """Append lines and fsync them, then store the new progress."""
     text = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
     with part.open("a", encoding="utf-8") as file:
         file.writelines(text)
@@ -129,7 +129,7 @@ def _finished(part: Path, path: Path) -> None:
         part.replace(path)
         return
     packed = path.with_name(f"{path.name}.packed")
-    # Without a time of its own, the same blocks make the same bytes.
+    # Without a timestamp in the gzip header, equal blocks produce equal bytes.
     with (
         part.open("rb") as whole,
         packed.open("wb") as file,

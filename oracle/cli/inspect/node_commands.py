@@ -1,4 +1,4 @@
-"""`nodes`: who is how good. It reads the database alone, and imports no more than that takes."""
+"""`nodes`: lists the nodes by score. It reads only the database and keeps its imports small."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -27,7 +27,7 @@ _WithoutTaskOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `nodes` on the command line."""
+    """Register `nodes` on the command line."""
     app.command("nodes", epilog="Example: qos-oracle nodes --json")(nodes)
 
 
@@ -37,7 +37,7 @@ def nodes(
     without_task: _WithoutTaskOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List every node, the best first, as of the last block folded."""
+    """List all nodes, best first, as of the last folded block."""
     with open_folded_records(load(config)) as records:
         if without_task and records.rules.legacy is None:
             raise InputError(f"--without-task: the rules {records.rules.name} count by no window")
@@ -59,7 +59,7 @@ def nodes(
 
 
 def shown_lane(lane: int) -> str:
-    """Write a lane of the contract for people."""
+    """Return a lane of the contract as readable text."""
     if lane == NEVER_REPORTED:
         return "no report"
     if lane == DO_NOT_SELECT:
@@ -76,7 +76,7 @@ def _four_digits(units: int | None) -> str:
     return "-" if units is None else f"{units / UNIT:.4f}"
 
 
-# How the cells of a row are written that are not written as they are.
+# Formatters of the cells that are not printed unchanged.
 _TEXTS: dict[str, Callable[[NodeEntry], str]] = {
     "status": _status,
     "long_term": lambda row: _four_digits(row.long_term),

@@ -1,4 +1,4 @@
-"""`export --parquet`, and what reads such a folder; pyarrow is imported when it is asked for.
+"""`export --parquet`, and the reader of such a folder; pyarrow is imported on demand.
 
 See docs/reference/parquet.md.
 """
@@ -18,7 +18,7 @@ from oracle.queries.event_history import History
 from oracle.queries.export_models import ParquetAnswer
 from oracle.resources import extra_command
 
-# About a day of a chain with a block a second: a file of some MB, and few enough of them.
+# About one day at one block per second: files of some MB, and not too many of them.
 BLOCKS_PER_FOLDER = 100_000
 
 
@@ -36,7 +36,7 @@ def _with_pyarrow() -> Iterator[None]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Say of a failing disk where it failed; what was saved before is good."""
+    """Name the output folder in operating system errors; data saved before stays valid."""
     try:
         yield
     except OSError as error:
@@ -44,15 +44,15 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def exported_history(path: Path, first: int, last: int | None) -> History:
-    """Return the history in a folder that `export --parquet` wrote; it is read when it is folded.
+    """Return the history in an `export --parquet` folder; events are read during the fold.
 
     Args:
         path: the folder.
-        first: the first block that is counted; events before it are folded all the same.
-        last: the last one that is read; None: to the end.
+        first_block: the first block that is counted; earlier events are folded but not counted.
+        last_block: the last block that is read, or None for the end of the history.
 
     Raises:
-        InputError: it is none, or holds no event to count; pyarrow is not installed.
+        InputError: the folder is no such export, or has no event to count; pyarrow is missing.
     """
     with _with_pyarrow():
         from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: PLC0415
@@ -63,10 +63,10 @@ def exported_history(path: Path, first: int, last: int | None) -> History:
 def export_parquet(
     config: Path, path: Path, *, recent: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Add to a folder what has become final, or say what would be added.
+    """Add the newly final blocks to a folder, or describe what would be added.
 
     Raises:
-        InputError: pyarrow is not installed, or the folder cannot be written; otherwise as
+        InputError: pyarrow is not installed, the folder cannot be written, or any reason of
             `parquet_export.export_to`.
     """
     with _with_pyarrow():

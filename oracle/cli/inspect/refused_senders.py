@@ -1,4 +1,4 @@
-"""Which senders a start of `run --publish` would refuse, for who only looks."""
+"""Senders that `run --publish` would refuse at its start, detected for read-only commands."""
 
 from dataclasses import replace
 
@@ -10,15 +10,15 @@ from oracle.queries.status import StatusReport
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.txmgr.nonce_sync import why_refused
 
-# Who only looks does not wait for long.
+# A read-only command waits only briefly.
 _SECONDS = 3.0
 
 
 def with_refused(index: Index, seen: StatusReport) -> StatusReport:
-    """Put a pause on each sender that the chain has overtaken, or whose nonces are lost.
+    """Mark as paused each sender whose nonce is ahead on-chain, or whose nonces are lost.
 
-    `run` refuses it at its start, before it can write that down: an old copy of the database says
-    itself that all is well.
+    `run` refuses such a sender at its start, before it can store a pause: an old copy of the
+    database shows no problem by itself.
     """
     with fresh_endpoints(index.config, index.chain) as pool:
         lines = pool.view(_SECONDS)
@@ -36,7 +36,7 @@ def with_refused(index: Index, seen: StatusReport) -> StatusReport:
 
 
 def refused_findings(seen: StatusReport) -> list[HealthFinding]:
-    """Return the paused senders, with those that `run` would refuse."""
+    """Return a finding for each paused sender, including those that `run` would refuse."""
     return [
         pause_finding(account, pause)
         for account, pause in seen.accounts.items()
@@ -45,9 +45,9 @@ def refused_findings(seen: StatusReport) -> list[HealthFinding]:
 
 
 def without_advice(health: HealthReport, looked: ChainView) -> HealthReport:
-    """Return the health without the advice to send ether, where the chain could not be asked.
+    """Return the health without the advice to send ether if the chain could not be queried.
 
-    The endpoint may show another chain, on which no account of ours ever had anything.
+    The endpoint may serve another chain, on which the sender accounts never existed.
     """
     if looked.head is not None:
         return health

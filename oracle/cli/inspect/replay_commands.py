@@ -1,4 +1,4 @@
-"""`replay` and `export`: scores from a file of events, and the file that our logs make."""
+"""`replay` and `export`: scores from a file of events, and the file of the stored events."""
 
 import json
 import sys
@@ -32,14 +32,14 @@ _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules rela
 
 
 class Close(StrEnum):
-    """When a validation group is scored."""
+    """The moment at which a validation group is scored."""
 
     VALIDATED = "validated"
     TERMINAL = "terminal"
 
 
 def register(app: typer.Typer) -> None:
-    """Put `replay` and `export` on the command line."""
+    """Register `replay` and `export` on the command line."""
     app.command(epilog=_REPLAY_EXAMPLE)(replay)
     app.command(epilog="Example: qos-oracle export > events.jsonl")(export)
 
@@ -109,15 +109,15 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print every event that the stored logs say, as JSON lines in order of position.
+    """Print all events of the stored logs as JSON lines.
 
-    Asks nothing of the chain, but with --fixture; the daemon may run meanwhile. --dry-run and
-    --json are for --fixture and --parquet.
+    Events are ordered by position. Contacts no endpoint except with --fixture; the daemon may be
+    running. --dry-run and --json apply to --fixture and --parquet.
     """
     if parquet is not None:
         if fixture is not None or first is not None or last is not None:
             raise InputError("--parquet goes on where it was: without --from, --to, --fixture")
-        # Here, because it brings the database with it, which `replay` can do without.
+        # Imported here, because it needs the database, which `replay` can do without.
         from oracle.cli.inspect.parquet_command import export_parquet  # noqa: PLC0415
 
         export_parquet(config, parquet, recent=recent, dry_run=dry_run, as_json=as_json)
@@ -136,7 +136,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to export")
         blocks = _blocks(first or 0, last, cursor.number)
-        # Not `echo`, which flushes every line.
+        # `typer.echo` would flush after every line.
         lines = exported(uow, open_reader(records.config), blocks)
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
@@ -149,7 +149,7 @@ def _record(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Record blocks, from the start block to the newest one where nobody says otherwise."""
+    """Record blocks, by default from the start block to the newest block."""
     from oracle.cli.inspect.fixture_export import record  # noqa: PLC0415  as above
     from oracle.cli.resync.resync_session import bar  # noqa: PLC0415
     from oracle.daemon.compose import open_checked_chain  # noqa: PLC0415  as above

@@ -1,4 +1,4 @@
-"""`rules list` and `rules show`: the systems there are, and every number of a rule set."""
+"""`rules list` and `rules show`: the available systems, and every number of a rule set."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -33,13 +33,13 @@ _EMPTY_LIST = "(empty)"
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """One rule as text; `published` None: nobody ever published it, `value` None: not chosen."""
+    """One rule as text; `value` is None if unset, `published` is None if never published."""
 
     value: str | None
     published: str | None
 
     def cells(self) -> tuple[str, str]:
-        """Return the value, and what was published where that is another, for people."""
+        """Return the value, and the published value where the two differ."""
         value = _UNPUBLISHED if self.value is None else self.value or _EMPTY_LIST
         if self.published is None or self.published == self.value:
             return value, ""
@@ -47,15 +47,16 @@ class _Shown:
 
 
 def register(app: typer.Typer) -> None:
-    """Put `rules` on the command line."""
+    """Register `rules` on the command line."""
     app.add_typer(rules, name="rules", help="The systems that score and pick, and their numbers.")
 
 
 @rules.command("list", epilog="Example: qos-oracle rules list --json")
 def list_systems(*, as_json: JsonOption = False) -> None:
-    """List the systems there are.
+    """List the scoring and selection systems.
 
-    Each pairs a rule set, which scores, with a policy, which picks; Pocket's have a policy alone.
+    A system pairs a rule set, which scores, with a policy, which selects; Pocket systems have only
+    a policy.
     """
     known = list(systems().values())
     if as_json:
@@ -95,15 +96,16 @@ def show(
 ) -> None:
     """Show every number of a rule set.
 
-    And what each means, and which document says so: 000 to 004 are the sources. The value is
-    written as `--set` and `rules.change` take it. With --json it is the file that `replay --rules
-    FILE` and `backtest --rules FILE` read; null is a number to be chosen first.
+    Each number has its meaning and its source document: 000 to 004 are the sources. Values are
+    formatted as `--set` and `rules.change` accept them. With --json the output is the file that
+    `replay --rules FILE` and `backtest --rules FILE` read; null marks a number that must be set
+    first.
     """
     wanted = pairs_of("--set", changes)
     try:
         known = published_rules(name)
         lacking = [rule for rule in unpublished_rules(name) if rule not in wanted]
-        # A set that lacks numbers is shown; only whole it scores, and has a hash.
+        # An incomplete rule set can be shown; only a complete one can score and has a hash.
         whole = rule_set(name, wanted) if wanted or not lacking else None
     except ValueError as error:
         raise InputError(str(error)) from None
@@ -124,7 +126,7 @@ def show(
 
 
 def _published_digest(system: System) -> str | None:
-    """Return the hash of a system's rule set; None where it has none, or lacks numbers."""
+    """Return the hash of a system's rule set, or None if it has no rules or lacks numbers."""
     if not system.has_rules or unpublished_rules(system.name):
         return None
     return named_by(rules_named(system.name)).sha256

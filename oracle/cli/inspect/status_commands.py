@@ -1,4 +1,4 @@
-"""`status`: how far we are, and what stands still. It only reads."""
+"""`status`: progress, health and pending work. The command only reads."""
 
 import time
 from itertools import chain
@@ -36,18 +36,18 @@ _NAME_WIDTH = 14
 
 
 def register(app: typer.Typer) -> None:
-    """Put `status` on the command line."""
+    """Register `status` on the command line."""
     app.command("status", epilog="Example: qos-oracle status --json")(status)
 
 
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Say what stands still and why, how far the database has come, and what is under way.
+    """Show health problems, indexing progress and pending work.
 
-    Exit code 0: well; 1: something needs attention; 2: nothing goes on. What is wrong is in
-    capital letters, and first, as the daemon reported it last. Ages are by this machine's clock,
-    too. Where a daemon catches up, it is watched for two seconds, to say until when. An endpoint
-    tells where chain and contract are, and what the dispatcher has; where none answers that is
-    unknown. How the endpoints are is what the daemon saw of them last.
+    Exit code 0: healthy; 1: something needs attention; 2: nothing progresses. Problems come first,
+    in capital letters, as last reported by the daemon. Ages also use this machine's clock. While a
+    daemon catches up, it is observed for two seconds to estimate the remaining time. Chain head,
+    contract state and dispatcher balance are read from an endpoint, and are unknown if none
+    responds. The state of the endpoints is the one last seen by the daemon.
     """
     since = time.monotonic()
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
@@ -92,7 +92,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 def _judged(
     index: Index, seen: StatusReport, looked: ChainView, now: int, unproven: list[HealthFinding]
 ) -> HealthReport:
-    """Return the health; where no daemon reports, by one look at the chain of our own."""
+    """Return the health; without a reporting daemon, derive it from the chain view."""
     with index.store.reading() as uow:
         health, is_reported = health_of(uow, worker), is_reported_now(uow, worker)
     has_contract = index.config.oracle.address is not None
@@ -114,7 +114,10 @@ def _progress(
     since: float,
     now: int,
 ) -> CatchingUp | None:
-    """Return how fast who works on the database catches up; None: nobody does, or need to."""
+    """Return the catch-up speed of the process that works on the database, or None.
+
+    None means that no process holds the lease, or that none has to catch up.
+    """
     if seen.folded is None or looked.head is None or seen.lease is None:
         return None
     if Condition.BEHIND not in health.conditions:
@@ -129,7 +132,7 @@ def _read_chain_view(index: Index, folded: BlockRef | None) -> ChainView:
 
 
 def _balance_of_dispatcher(index: Index) -> AccountBalance | None:
-    """Return what starts of tasks are paid from; None: nobody is drawn, or there is no key."""
+    """Return the balance that pays for task starts; None if dispatch is off or has no key."""
     try:
         address = dispatcher_address(index.config, key_opener(index.config))
     except InputError as error:

@@ -1,1 +1,1 @@
-"""`kickout` list, evidence, propose, execute, cancel, export."""
+"""The `kickout` commands: list, evidence, propose, execute, cancel, export."""

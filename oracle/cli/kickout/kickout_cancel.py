@@ -1,4 +1,4 @@
-"""`kickout cancel`: calls off by hand what was not sent, or what the contract lets anybody."""
+"""`kickout cancel`: cancels unsent calls, and proposals that the contract lets anyone cancel."""
 
 from dataclasses import dataclass
 
@@ -36,14 +36,14 @@ from oracle.txmgr.context import StepResult
 
 @dataclass(frozen=True, slots=True)
 class _CancelTargets:
-    """What there is to cancel: `waiting` are the numbers of calls that were not sent."""
+    """The calls and proposal to cancel; `unsent_ids` are the ids of calls not sent yet."""
 
     waiting: tuple[int, ...]
     kick: Kick | None
 
 
 def register(app: typer.Typer) -> None:
-    """Nothing is left to do: the command stands under `kickout`, on the command line already."""
+    """Do nothing: importing the module registers the command under `kickout`."""
     del app
 
 
@@ -56,10 +56,10 @@ def cancel(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Call a kickout off: give up what was not sent, and cancel the proposal on chain.
+    """Cancel a kickout: drop unsent calls and cancel the proposal on-chain.
 
-    The contract lets anybody cancel once the node has recovered or left, or the proposal is too
-    old; before that, only the vetoer, whose key is not ours.
+    The contract lets anyone cancel once the node has recovered or left, or the proposal has
+    expired; before that only the vetoer may cancel, whose key the daemon does not hold.
     """
     with (
         open_folded_records(load_config(config)) as records,
@@ -81,7 +81,7 @@ def cancel(
 def _cancel(
     reporter: Reporter, named: Address, written: str, *, yes: bool, dry_run: bool
 ) -> KickoutCancellation:
-    """Cancel what was not sent, and the proposal; `written` is the node as it was asked for."""
+    """Cancel unsent calls and the proposal; `node_text` is the node as the user typed it."""
     found = _found(reporter, named)
     verdict = None if found.kick is None else verdict_on(reporter.account, named)
     says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"

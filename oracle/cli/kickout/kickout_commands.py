@@ -1,4 +1,4 @@
-"""`kickout list`, `evidence`, `propose`, `execute`: by hand what the daemon does by itself."""
+"""`kickout list`, `evidence`, `propose`, `execute`: manual use of what the daemon automates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -50,7 +50,7 @@ _IS_PROPOSED_BY = "`kickout propose --one-creator` proposes it all the same"
 
 
 def register(app: typer.Typer) -> None:
-    """Put `kickout` on the command line."""
+    """Register `kickout` on the command line."""
     app.add_typer(kickout, name="kickout", help="Nodes whose score stayed too low.")
 
 
@@ -63,7 +63,7 @@ def list_kickouts(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the nodes whose kickout is due or proposed, how far each is, and what is against it."""
+    """List due and proposed kickouts with progress and obstacles."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         cases = _cases(index)
         bucket = _bucket(index) if ask_chain else None
@@ -88,7 +88,7 @@ def list_kickouts(
 
 
 def _lines(entry: KickoutCaseEntry, needed: int, now: int) -> Iterator[str]:
-    """Yield how far a kickout is; `now` is the time of the newest folded block."""
+    """Yield the progress of a kickout; `now` is the time of the newest folded block."""
     proposal = entry.proposal
     if entry.due_since is None:
         since = "" if proposal is None else f", but proposed in round {proposal.round}"
@@ -150,7 +150,7 @@ def propose(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose the kickout of a node that is due; asks before it sends."""
+    """Propose the kickout of a due node, after confirmation."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         oracle_address(index.config)
         look = _look(index, node)
@@ -180,7 +180,7 @@ def execute(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Execute the proposed kickout of a node; asks before it sends."""
+    """Execute the proposed kickout of a node, after confirmation."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         oracle_address(index.config)
         look = _look(index, node)
@@ -194,7 +194,7 @@ def execute(
         is_agreed = confirm_action(f"kicking {look.node} out", yes=yes, dry_run=dry_run)
         with opened_reporter(index) as reporter:
             if not is_agreed:
-                # That it is proposed already stands against a proposal only.
+                # An existing proposal is an obstacle to a new proposal, not to its execution.
                 _print_dry_run(reporter, replace(look, obstacle=None), plan, as_json=as_json)
                 return
             result = _kickout_result(index, look, published(reporter, "kickout execute", plan))
@@ -221,10 +221,10 @@ def _look(index: Index, node: str) -> KickoutCase:
 
 
 def _print_dry_run(reporter: Reporter, case: KickoutCase, plan: Plan, *, as_json: bool) -> None:
-    """Print what would be done, and what the contract says of it.
+    """Print what would be done and how the contract responds.
 
     Raises:
-        InputError: the real command would not do it; what is known is printed all the same.
+        InputError: the real command would refuse; the known facts are printed all the same.
     """
     says = run_dry(reporter.account, case)
     result = _kickout_result(reporter.index, case, [], contract_says=says)
@@ -241,7 +241,7 @@ def _kickout_result(
     sent: Sequence[StepResult],
     contract_says: str | None = None,
 ) -> KickoutResult:
-    """Return the answer about what was sent; `contract_says`: of a dry run."""
+    """Return the answer about sent steps; `contract_answer` is set for a dry run only."""
     with records.store.reading() as uow:
         (entry,) = kickout_cases(uow, [case])
     return KickoutResult(
@@ -253,7 +253,7 @@ def _kickout_result(
 
 
 def _print_result(result: KickoutResult, *, as_json: bool) -> None:
-    """Print what was done; to people, of what was sent the node and the steps alone."""
+    """Print the result; as text, a sent kickout shows only the node and the steps."""
     if as_json:
         print_answer(result)
         return
@@ -265,7 +265,7 @@ def _print_result(result: KickoutResult, *, as_json: bool) -> None:
 
 
 def _texts(value: object) -> list[str]:
-    """Return the lines of a value; none where it is null."""
+    """Return the lines of a value; an empty list for None."""
     if isinstance(value, list):
         return [str(line) for line in value]
     if isinstance(value, LogPlace):

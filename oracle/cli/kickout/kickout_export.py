@@ -1,4 +1,4 @@
-"""`kickout export`: who was expelled, for the operator of a network that no contract can ask."""
+"""`kickout export`: expelled nodes, for networks whose operator ends memberships manually."""
 
 import csv
 import sys
@@ -14,7 +14,7 @@ from oracle.queries.kickout_view import expulsions
 
 
 def register(app: typer.Typer) -> None:
-    """Nothing is left to do: the command stands under `kickout`, on the command line already."""
+    """Do nothing: importing the module registers the command under `kickout`."""
     del app
 
 
@@ -27,11 +27,12 @@ def export(
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """List the nodes that the oracle has expelled, as CSV or JSON: one row each, oldest first.
+    """List the nodes expelled by the oracle as CSV or JSON.
 
-    Where no contract ends memberships, the network's operator does, by this list: the evidence
-    names the public file that tells why; `until` is in unix seconds, 1099511627775 is for ever;
-    `network` says what came of asking it: nobody, done, refused.
+    The output has one row per node, oldest first. Where no contract ends memberships, the operator
+    of the network enforces this list. The evidence column names the public evidence file. `until`
+    is in unix seconds; 1099511627775 means for ever. `network` is the outcome of the request to
+    the network: nobody, done or refused.
     """
     with open_folded_records(load_config(config)) as records, records.store.reading() as uow:
         entries = list(expulsions(uow.rounds.expelled(), since))

@@ -1,4 +1,4 @@
-"""What `kickout` plans by hand: under the daemon's conditions; says in words which is missing."""
+"""Manual kickout plans under the daemon's conditions; errors name the missing condition."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ from oracle.txmgr.context import StepResult
 
 
 def why_not_due(records: Records, node: Address) -> str:
-    """Say why a node without a due kickout has none, as far as a name or a membership tells."""
+    """Return why a node has no due kickout, as far as its membership shows."""
     with records.store.reading() as uow:
         found = uow.nodes.named([node]).get(node)
     if found is None:
@@ -33,7 +33,7 @@ def why_not_due(records: Records, node: Address) -> str:
 
 
 def veto_text(node: str, ready_at: int, now: int) -> str:
-    """Say until when a live kickout can be, or could be, vetoed; `now` in the chain's time."""
+    """Return until when a live kickout can be vetoed; `now` is in chain time."""
     until = _utc_text(ready_at)
     if now < ready_at:
         return f"the vetoer has until {until}"
@@ -48,17 +48,18 @@ def _utc_text(time: int) -> str:
 
 
 def proposed(context: KickoutContext, look: KickoutCase, heads: Heads) -> StepResult:
-    """Sign the proposal of a look that nothing stands against, and plan it as far as that goes.
+    """Sign the proposal of an unobstructed case, and plan its call if possible.
 
     Raises:
-        InputError: the database is behind, a report is held, or it does not go now, and why.
+        InputError: the database is behind, a report is held, or the proposal cannot be
+            planned now; the message has the reason.
     """
     _check_time(context, heads)
     contract_status = context.quorum.contract_status()
     signed = plan_proposal(context, look, contract_status)
     if signed is None:
         raise InputError(f"{look.node}: {why_not_proposed(context, look, contract_status)}")
-    # The first step signs it, where nothing was signed yet; the next one plans the call.
+    # The first step signs the proposal if it is unsigned; the next step plans the call.
     if signed.intent is not None:
         return signed
     planned = plan_proposal(context, look, contract_status)
@@ -72,8 +73,8 @@ def executed(context: KickoutContext, kick: Kick, heads: Heads) -> StepResult:
     """Plan the execution of a live kickout.
 
     Raises:
-        InputError: the database is behind, a report is held, the evidence is another today, the
-            veto or the rounds after the proposal are not over, or it does not go now, and why.
+        InputError: the database is behind, a report is held, the evidence has changed, the veto
+            period or the required rounds are not over, or the call cannot be planned now.
     """
     _check_time(context, heads)
     with context.tx.store.reading() as uow:
@@ -97,7 +98,7 @@ def executed(context: KickoutContext, kick: Kick, heads: Heads) -> StepResult:
 
 
 def why_not_cancelled(contract: OracleContract, verdict: PreflightResult) -> str:
-    """Say why the contract does not let us cancel, in words where we know them."""
+    """Return why the contract refuses our cancellation, explained where possible."""
     if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
         return verdict.reason or "the contract does not say why"
     vetoer = contract.constitution().vetoer

@@ -1,4 +1,4 @@
-"""Says in words why a kickout by hand does not go now, though nothing stands against it."""
+"""Reasons why a manual kickout cannot be planned now although it has no obstacle of its own."""
 
 from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus, execute_call
@@ -16,10 +16,10 @@ from oracle.store.outbox.records import Intent, IntentState, SignedStatement
 def why_not_proposed(
     context: KickoutContext, look: KickoutCase, contract_status: ContractStatus
 ) -> str:
-    """Say why a proposal was not planned, though nothing stands against it: the first reason.
+    """Return the first reason why a proposal was not planned although nothing opposes it.
 
     Raises:
-        TransientError: no endpoint says who the signers are.
+        TransientError: no endpoint returned the list of signers.
     """
     if look.index is None or look.evidence is None:
         return "the oracle contract does not know the node, or there is no evidence yet"
@@ -47,7 +47,7 @@ def why_not_proposed(
 
 
 def why_not_executed(context: KickoutContext, kick: Kick) -> str:
-    """Say why the execution of a kickout that is ripe was not planned."""
+    """Return why the execution of a kickout was not planned although it is executable."""
     subject, kind = kick.node, EXECUTE_KICK
     with context.tx.store.reading() as uow:
         held = uow.outbox.intents.in_states(context.tx.account, [IntentState.HELD])

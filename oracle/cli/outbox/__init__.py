@@ -1,1 +1,1 @@
-"""`outbox` list, show, hold, release, bump, cancel, rebuild."""
+"""The `outbox` commands: list, show, hold, release, bump, cancel, rebuild."""

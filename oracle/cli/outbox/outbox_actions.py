@@ -1,4 +1,4 @@
-"""`outbox hold, release, bump, cancel`: what a person may do to what is on its way."""
+"""`outbox hold, release, bump, cancel`: operator actions on pending calls and senders."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -52,7 +52,7 @@ WhichArgument = Annotated[
 
 
 def add_to(outbox: typer.Typer) -> None:
-    """Put the acts beside `outbox list` and `outbox show`."""
+    """Add the action commands next to `outbox list` and `outbox show`."""
     outbox.command("hold", epilog="Example: qos-oracle outbox hold 7")(hold)
     outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")(release)
     outbox.command("bump", epilog="Example: qos-oracle outbox bump 7 --dry-run")(bump)
@@ -67,7 +67,10 @@ def hold(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold a call that has no nonce yet, or let a sender rest: what is sent stays sent."""
+    """Hold a call without a nonce, or pause a sender.
+
+    Sent transactions are unaffected.
+    """
     why = reason or "held by an operator"
     with open_records(load_config(config)) as records:
         if not which.isdecimal():
@@ -99,7 +102,7 @@ def release(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a held call, or a paused sender, go on, once it is known why it was stopped."""
+    """Release a held call or a paused sender, after its cause is known."""
     with open_records(load_config(config)) as records:
         if not which.isdecimal():
             account = _account(records, which)
@@ -135,7 +138,7 @@ def bump(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Pay more for a call that waits for a block, at once; the caps of [limits] hold."""
+    """Raise the fee of a pending call; the caps of [limits] apply."""
     with open_records(load_config(config)) as records:
         intent = _sent(records, which)
         with _sender_of(records, intent, "outbox bump", dry_run=dry_run) as (context, chain):
@@ -156,9 +159,10 @@ def cancel(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Give a call up: one without a nonce at once, one that was sent by a no-op on its nonce.
+    """Cancel a call that has not landed.
 
-    Either of the two may still land: `outbox show` tells which did. The no-op costs gas.
+    A call without a nonce is dropped; a sent one is replaced by a no-op on its nonce. Either
+    transaction may still land; `outbox show` reports which one did. The no-op costs gas.
     """
     with open_records(load_config(config)) as records:
         with records.store.reading() as uow:
@@ -189,7 +193,7 @@ def cancel(
 def _sender_of(
     records: Records, intent: Intent, command: str, *, dry_run: bool
 ) -> Iterator[tuple[TxContext, ChainSource]]:
-    """Work as the sender of a call, under the lease; a dry run only reads, without it."""
+    """Open the sender of a call under the lease; a dry run only reads and needs no lease."""
     account = intent.request.account
     with open_index(records) as index:
         if dry_run:
@@ -209,7 +213,7 @@ def _sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxCo
     """Open the context whose key has this address.
 
     Raises:
-        InputError: no key of this configuration has.
+        InputError: no configured key has this address.
     """
     with _context_with(index, account, epoch) as context:
         if context is None:
@@ -219,7 +223,7 @@ def _sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxCo
 
 @contextmanager
 def _context_with(index: Index, account: Account, epoch: int) -> Iterator[TxContext | None]:
-    """Open the context whose key has this address, or None; first the account of reports."""
+    """Open the context whose key has this address, or None; the report account comes first."""
     config, open_key = index.config, key_opener(index.config)
     if config.oracle.address is None and index.dispatch_settings is None:
         yield None
@@ -242,11 +246,11 @@ def _context_with(index: Index, account: Account, epoch: int) -> Iterator[TxCont
 
 
 def _refuse_nonce_ahead(records: Records, account: Account) -> None:
-    """Release no sender whose nonces are used beyond ours: the next start would refuse it.
+    """Refuse to release a sender whose nonces are ahead on-chain: the next start would refuse it.
 
     Raises:
-        NonceAheadError: they are; it names the command that repairs it.
-        TransientError: no endpoint answers, or one alone says so.
+        NonceAheadError: the nonces are ahead; the message names the command that repairs it.
+        TransientError: no endpoint responds, or only one of them reports it.
     """
     with records.store.reading() as uow:
         pause = uow.outbox.accounts.paused_because(account)
@@ -254,7 +258,7 @@ def _refuse_nonce_ahead(records: Records, account: Account) -> None:
     if not is_foreign:
         return
     with open_index(records) as index, _context_with(index, account, 0) as context:
-        # Without its key nothing is sent by it.
+        # Without its key, nothing is sent from the account.
         if context is not None:
             reconcile(context)
 
@@ -276,7 +280,7 @@ def _replacement_change(
 
 
 def _print_change(change: OutboxChange, *, as_json: bool) -> None:
-    """Print what was done, or would be."""
+    """Print the change that was made or, for a dry run, would be made."""
     if as_json:
         print_answer(change)
         return
@@ -296,10 +300,10 @@ def _sent(records: Records, which: str) -> Intent:
 
 
 def _refuse_replaced(records: Records, intent: Intent) -> None:
-    """Refuse what was called off already, or gave its nonce to another call.
+    """Refuse an intent whose nonce was given to another call.
 
     Raises:
-        InputError: it did; it names the one that has the nonce now.
+        InputError: the nonce was given away; the message names the intent that has it now.
     """
     if intent.nonce is None or intent.state is not IntentState.LIVE:
         return

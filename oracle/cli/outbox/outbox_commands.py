@@ -1,4 +1,4 @@
-"""`outbox list` and `outbox show`: intents, their transactions, and what to do about them."""
+"""`outbox list` and `outbox show`: intents, their transactions, and advice about them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -41,10 +41,10 @@ _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "cha
 _TEXT = ("kind", "about", "state", "changed", "reason")
 _GWEI, _ETHER = 10**9, 10**18
 _TIMES_OF_DAY = ("created_at", "updated_at", "not_before", "deadline")
-# Listed below the rest, each in a line of its own.
+# Printed below the other fields, one line per entry.
 _NOT_SHOWN = ("attempts", "journal")
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
-# Digits of a task's key that tell it from its neighbours in a list.
+# Digits of a task key that identify it in a list.
 _SHORT = len("0x") + 8
 _NAME_WIDTH = 14
 _EVENT_WIDTH = len("superseded")
@@ -53,10 +53,11 @@ _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
 def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
-    """Print a row for each; tasks by their first digits, reasons by their class.
+    """Print one row per intent; tasks are shown by their first digits, reasons by their class.
 
-    `sent` counts sendings, of all the bytes signed for the nonce; `gwei` is what the newest of
-    them pay at most; `age` is since it was wanted, by `now` in unix seconds.
+    `sent` counts all broadcasts of the transactions signed for the nonce; `gwei` is the max fee of
+    the newest one; `age` is the time since the intent was created, relative to `now` in unix
+    seconds.
     """
     rows = [_cells(*one, now) for one in found]
     if not rows:
@@ -66,10 +67,10 @@ def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
 
 
 def show_intent(answer: IntentDetail) -> None:
-    """Print everything that is known of one."""
+    """Print all details of one intent."""
     for name in type(answer).model_fields:
         value = getattr(answer, name)
-        # A task is named by a line of its own.
+        # The task has a line of its own.
         is_said = name in _NOT_SHOWN or (name == "about" and answer.task is not None)
         if value is not None and not is_said:
             spoken = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
@@ -81,7 +82,7 @@ def show_intent(answer: IntentDetail) -> None:
 
 
 def _said(name: str, value: object) -> str:
-    """Say times, amounts and ages as people do; --json has them as they are."""
+    """Return times, amounts and ages in readable form; --json has the raw values."""
     if name in _TIMES_OF_DAY:
         return f"{in_utc(int(str(value)), _MOMENT)} UTC"
     if name == "max_cost_wei":
@@ -90,7 +91,7 @@ def _said(name: str, value: object) -> str:
 
 
 def _lived(alike: Sequence[JournalLine]) -> str:
-    """Write entries that say the same, one after the other, as one line."""
+    """Return consecutive journal entries with equal content as one line."""
     first, last = alike[0], alike[-1]
     by = "" if first.actor is None else f"by {first.actor}"
     detail = " ".join(part for part in (first.detail, by) if part)
@@ -101,7 +102,7 @@ def _lived(alike: Sequence[JournalLine]) -> str:
 
 
 def _told(attempt: AttemptView) -> str:
-    """Say what was signed, what it pays, how often it was sent and what was answered last."""
+    """Return the hash, fees, number of broadcasts and last error of an attempt."""
     times = _TIMES.get(attempt.sends, f"{attempt.sends} times")
     sent = f"sent {times}" if attempt.sends else "not sent"
     since = "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
@@ -128,7 +129,7 @@ def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:
 
 
 def _why(intent: Intent, newest: Attempt | None) -> str:
-    """Say in a word why it waits or ended; of what is sent, what endpoints said of it last."""
+    """Return why an intent waits or ended; for a live one, the class of the last error."""
     if intent.state is IntentState.LIVE and newest is not None:
         return newest.last_error_class or ""
     return "" if reason_of(intent) is None else intent.error_class or reason_of(intent) or ""
@@ -142,7 +143,7 @@ def _age(seconds: int) -> str:
 
 
 def _about(intent: Intent) -> str:
-    """Say what is started and the block that drew it, or a round and what of it."""
+    """Return the task started and the block that drew it, or the round and its subject."""
     request, started = intent.request, task_of(intent) or group_of(intent)
     if started is not None:
         seed = "" if request.as_of_block is None else f", block {request.as_of_block}"
@@ -156,7 +157,7 @@ _KINDS = ", ".join((*CALL_KINDS, REBUILT))
 
 
 def register(app: typer.Typer) -> None:
-    """Put `outbox` on the command line."""
+    """Register `outbox` on the command line."""
     outbox_actions.add_to(outbox)
     rebuild_command.add_to(outbox)
     app.add_typer(outbox, name="outbox", help="What we want on chain, and how far it has come.")
@@ -175,9 +176,10 @@ def list_intents(
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List what was wanted on chain, the newest first.
+    """List intents, newest first.
 
-    A task is shown by its first digits, a reason by its class: `outbox show ID` has all of it.
+    Tasks are shown by their first digits and reasons by their class; `outbox show ID` has the
+    details.
     """
     if kind is not None and kind not in (*CALL_KINDS, REBUILT):
         raise InputError(f"--kind {kind}: there are {_KINDS}")
@@ -206,7 +208,7 @@ def show_one(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one of them: every transaction signed for it, and its journal."""
+    """Show one intent: all transactions signed for it, and its journal."""
     with open_records(load_config(config)) as records, records.store.reading() as uow:
         intent = call_named(uow, which)
         journal = uow.outbox.journal.of_intent(intent.id)
@@ -220,7 +222,7 @@ def show_one(
 
 
 def _node(uow: UnitOfWork, intent: Intent) -> str | None:
-    """Return who was drawn for the task that a start is about; None: no start, or no such draw."""
+    """Return the node drawn for the task of a start, or None if there is no such draw."""
     task, seed = task_of(intent), intent.request.as_of_hash
     draws = [] if task is None else uow.draws.of_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)

@@ -1,4 +1,4 @@
-"""`outbox rebuild`: goes on with an account whose database was lost or is an old copy."""
+"""`outbox rebuild`: restores the nonces of an account whose database was lost or is outdated."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -44,13 +44,13 @@ from oracle.txmgr.rebuild_from_chain import (
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
 _TEXT = ("transaction", "outcome")
 _MOST_BLOCKS = 10_000
-# More nonces than this are written as ranges.
+# More nonces than this are shown as ranges.
 _MOST_ROWS = 20
 _COMMAND = "outbox rebuild --from-chain"
 
 
 def add_to(outbox: typer.Typer) -> None:
-    """Put `outbox rebuild` beside the others."""
+    """Add `outbox rebuild` to the outbox commands."""
     outbox.command("rebuild", epilog="Example: qos-oracle outbox rebuild --from-chain --dry-run")(
         rebuild
     )
@@ -69,10 +69,10 @@ def rebuild(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write down the nonces that the chain has seen and this database has not, as done.
+    """Rebuild nonces missing in this database from the chain, marked as done.
 
-    For a database that was lost, or an old copy. Nothing is sent, no nonce is given out again,
-    and the signer signs nothing until what the lost database signed can no longer land.
+    Use it after a database was lost or restored from an old copy. Nothing is sent and no nonce is
+    reused, and the signer signs nothing until every statement of the lost database has expired.
     """
     if not from_chain:
         raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
@@ -94,9 +94,9 @@ def rebuild(
 
 
 def _accounts(index: Index, epoch: int) -> Iterator[tuple[TxContext, QuorumContext | None]]:
-    """Yield the account of reports, and the dispatcher's, where there are keys for them.
+    """Yield the report account and the dispatcher account, as far as their keys are configured.
 
-    Beside each is the quorum that its signer belongs to; None: it signs no statements.
+    The second element is the quorum of the account's signer, or None if it signs no statements.
     """
     found, open_key = False, key_opener(index.config)
     if index.config.oracle.address is not None:
@@ -121,7 +121,7 @@ def _rebuild(
     dry_run: bool,
     is_shown: bool,
 ) -> RebuiltAccount:
-    """Store what the chain shows of an account, and return the answer.
+    """Store the chain's view of an account, and return the answer.
 
     With `dry_run` nothing is stored.
     """
@@ -163,7 +163,7 @@ def _pause_of(context: TxContext) -> str | None:
 
 
 def _show_pause(account: Account, pause: str | None) -> None:
-    """Tell of a paused sender: what is rebuilt lets nobody go on by itself."""
+    """Warn about a paused sender, because a rebuild does not lift the pause."""
     if pause is not None:
         typer.echo(
             f"{account.address} is paused since before ({pause}); once it is known why, "
@@ -173,7 +173,7 @@ def _show_pause(account: Account, pause: str | None) -> None:
 
 
 def _show(found: RecoveryFindings, signing: SignerHistory | None, *, dry_run: bool) -> None:
-    """Tell people: the table on stdout, what it means on stderr."""
+    """Print the findings: the table on stdout, its meaning on stderr."""
     address = found.account.address
     if found.is_nothing:
         typer.echo(
@@ -203,7 +203,7 @@ def _show(found: RecoveryFindings, signing: SignerHistory | None, *, dry_run: bo
 
 
 def _show_dropped(found: RecoveryFindings, *, dry_run: bool) -> None:
-    """Tell of what waited in a pool when it was rebuilt, and is in none now."""
+    """Print the nonces that were pending in the mempool when rebuilt, and are gone now."""
     if found.dropped:
         named = ", ".join(map(_named, runs_of(found.dropped)))
         would = "would fill" if dry_run else "fills"
@@ -223,7 +223,7 @@ def _cells(found: RecoveryFindings, nonce: int) -> list[str]:
 
 
 def _cells_of_run(found: RecoveryFindings, run: range) -> list[str]:
-    """Write many nonces in one row: what they were is counted, `--json` has each."""
+    """Return one row for many nonces with counts of outcomes; `--json` lists every nonce."""
     cells = [_cells(found, nonce) for nonce in run]
     blocks = [int(block) for _, _, block, _ in cells if block]
     named = _named(range(min(blocks), max(blocks) + 1)) if blocks else ""
@@ -233,7 +233,7 @@ def _cells_of_run(found: RecoveryFindings, run: range) -> list[str]:
 
 
 def runs_of(numbers: Sequence[int]) -> list[range]:
-    """Return ascending numbers as ranges without gaps."""
+    """Group ascending numbers into ranges without gaps."""
     runs: list[range] = []
     for number in numbers:
         if runs and runs[-1].stop == number:
@@ -270,7 +270,7 @@ def _rebuilt_nonce(found: RecoveryFindings, nonce: int) -> RebuiltNonce:
 
 
 def _with_signing(answer: RebuiltAccount, signing: SignerHistory | None) -> RebuiltAccount:
-    """Return the answer with what the signer waits for."""
+    """Return the answer with the time until which the signer waits."""
     if signing is None:
         return answer
     return answer.model_copy(

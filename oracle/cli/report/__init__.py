@@ -1,1 +1,1 @@
-"""`report` show, push, release, verify."""
+"""The `report` commands: show, push, release, verify."""

@@ -1,4 +1,4 @@
-"""`report show`: what a period says about every node, as it was cut and computed anew."""
+"""`report show`: the scores in a period's report, as cut and as recomputed."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ _PeriodOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `report` on the command line."""
+    """Register `report` on the command line."""
     app.add_typer(report, name="report", help="What periods say about nodes.")
 
 
@@ -36,9 +36,10 @@ def show(
     period: _PeriodOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the newest reports, or compute one period's anew from the stored logs.
+    """List the newest reports, or recompute the report of one period.
 
-    The computed report is compared with the one that was cut; exit code 1 if they differ.
+    The report is recomputed from the stored logs. The recomputed report is compared with the
+    stored one; exit code 1 if they differ.
     """
     with open_folded_records(load_config(config)) as records:
         if period is None:
@@ -96,7 +97,7 @@ def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
         typer.echo(f"{fresh} takes the index of {old}, which left")
     for fresh in detail.registers.appended:
         typer.echo(f"{fresh} gets a new index")
-    # Nobody has a share under rules that are not legacy ones.
+    # Incentive shares exist only under legacy rules.
     shown = 4 if has_shares else 3
     titles = ("lane", "node", "says", "incentive share")[:shown]
     print_table(titles, (_lane_cells(lane)[:shown] for lane in detail.lanes), left=titles[2:])
@@ -108,7 +109,7 @@ def _lane_cells(lane: ReportLane) -> list[str]:
 
 
 def lane_text(lane: int) -> str:
-    """Return the QoS that a lane says, with four digits, or that it is not selectable."""
+    """Return the QoS of a lane with four digits, or "do not select"."""
     if lane == DO_NOT_SELECT:
         return "do not select"
     return f"{(lane - LOWEST_SCORE) / _QOS_STEPS:.4f}"

@@ -1,4 +1,4 @@
-"""`report push`: sends by hand the report that has the turn, or says why none goes."""
+"""`report push`: manually sends the report that is due, or explains why none can be sent."""
 
 from collections.abc import Iterator, Sequence
 
@@ -41,7 +41,7 @@ from oracle.txmgr.context import StepResult
 
 
 def register(app: typer.Typer) -> None:
-    """Nothing is left to do: the command stands under `report`, on the command line already."""
+    """Do nothing: importing the module registers the command under `report`."""
     del app
 
 
@@ -53,7 +53,7 @@ def push(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Push the report that has the turn; asks before it sends."""
+    """Push the report that is due; asks for confirmation before sending."""
     with (
         open_folded_records(load_config(config)) as records,
         open_index(records) as index,
@@ -75,10 +75,10 @@ def push(
 
 
 def _check_pushed(turn: Report, steps: list[StepResult]) -> None:
-    """Make sure that something came of it: a report may lose its turn while it is looked at.
+    """Check that a report was pushed: a report may expire while the user confirms.
 
     Raises:
-        TransientError: nothing did.
+        TransientError: every step only marked missed reports.
     """
     if all(step.did == MISSED for step in steps):
         raise TransientError(
@@ -88,7 +88,7 @@ def _check_pushed(turn: Report, steps: list[StepResult]) -> None:
 
 
 def _unsent(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
-    """Say why what was signed was not sent, to who has a key to send it."""
+    """Yield why a signed report was not sent, if a transmitter key is configured."""
     if any(step.intent is not None for step in steps) or not reporter.account.has_payer:
         return
     account = Account(reporter.index.config.chain.id, reporter.account.sender)
@@ -108,11 +108,11 @@ def _unsent(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
 
 
 def _turn(reporter: Reporter) -> Report:
-    """Return the report that has the turn.
+    """Return the report that is due to be pushed.
 
     Raises:
-        InputError: it is held until a person releases it.
-        TransientError: none has, and why: one will by itself.
+        InputError: the report is held until an operator releases it.
+        TransientError: no report is due; the message has the reason, which resolves by itself.
     """
     contract_status, settings = reporter.contract.contract_status(), reporter.index.report_settings
     with reporter.index.store.reading() as uow:
@@ -138,7 +138,7 @@ def _turn(reporter: Reporter) -> Report:
 
 
 def _why_none(due: list[Cut], contract_status: ContractStatus) -> str:
-    """Say why no report has the turn; `due` are those that wait for it, the oldest first."""
+    """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
     if not due:
         return "no report is due: the next one is cut when a period ends"
     gone = {cut.period: why_missed(cut, contract_status) for cut in due}
@@ -158,7 +158,7 @@ def _why_none(due: list[Cut], contract_status: ContractStatus) -> str:
 
 def _dry_run_text(reporter: Reporter, turn: Report) -> str:
     def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-        # What became of older reports is no news to who asks of this one.
+        # The outcome of older reports is not part of this answer.
         return plan_push(contexts.reporting, heads, clears=False)
 
     said = dry_run_text(reporter, plan, "it would be sent, as far as that goes now")
@@ -171,7 +171,7 @@ def _dry_run_text(reporter: Reporter, turn: Report) -> str:
 
 
 def _held(reporter: Reporter, uow: UnitOfWork, due: Sequence[Cut]) -> ReportHold | None:
-    """Return the newest hold on a report that is due and that we would sign; None: none is."""
+    """Return the newest hold on a due report that we would sign, or None."""
     if not reporter.account.has_signer:
         return None
     periods = {cut.period for cut in due}
@@ -180,7 +180,7 @@ def _held(reporter: Reporter, uow: UnitOfWork, due: Sequence[Cut]) -> ReportHold
 
 
 def _plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
-    """Sign, gather and plan, as far as that goes now; return the last step of it."""
+    """Sign, collect signatures and plan, as far as possible now; return the last step."""
     last = None
     while (step := plan_push(reporter.reporting, heads)) is not None:
         last = step

@@ -1,4 +1,4 @@
-"""`report release`: what the sanity gate holds, and an operator's word that it may go."""
+"""`report release`: lists reports held by the sanity gate, and releases one after review."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ from oracle.reporting.sanity_gate import held_at, release
 
 
 def register(app: typer.Typer) -> None:
-    """Nothing is left to do: the command stands under `report`, which is on the command line."""
+    """Do nothing: importing the module registers the command under `report`."""
     del app
 
 
@@ -37,9 +37,9 @@ def release_report(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a report be signed that the sanity gate holds, once a human has looked at it.
+    """Release a report held by the sanity gate, after manual review.
 
-    Later reports are compared with its words, whether or not it still reaches the chain.
+    Later reports are compared with its lanes, whether or not the report still reaches the chain.
     """
     with open_records(load_config(config)) as records:
         if period is None:

@@ -20,7 +20,7 @@ from oracle.signing.typed_data import Domain
 
 
 def register(_: typer.Typer) -> None:
-    """Put `verify` under `report`."""
+    """Register `verify` under `report`."""
     report.command(epilog="Example: qos-oracle report verify 42")(verify)
 
 
@@ -30,10 +30,11 @@ def verify(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute an accepted round from the stored logs, and compare it with the chain.
+    """Recompute an accepted round and compare it with the chain.
 
-    Compared are every lane, the as-of block, the signed digest, and, for the newest round, what
-    the contract holds now. Exit code 1 where anything differs.
+    The round is recomputed from the stored logs. The comparison covers every lane, the as-of
+    block, the signed digest and, for the newest round, the current state of the contract. Exit
+    code 1 if anything differs.
     """
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         domain = Domain(index.config.chain.id, oracle_address(index.config))
@@ -49,7 +50,7 @@ def verify(
 
 
 def _contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
-    """Ask whether the contract holds just this round's words; None: a newer one came since."""
+    """Return whether the contract stores this round's lanes; None if a newer round came."""
     account = report_account(index.config, index.chain)
     contract = OracleContract(account.lines, account.domain.contract)
     contract_status: ContractStatus = contract.contract_status()

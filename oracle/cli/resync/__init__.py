@@ -1,1 +1,1 @@
-"""`resync` rewind, rebuild, backfill, verify, gaps, dead-letters."""
+"""The `resync` commands: rewind, rebuild, backfill, verify, gaps, refusal, dead-letters."""

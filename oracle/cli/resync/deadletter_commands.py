@@ -1,4 +1,4 @@
-"""`resync dead-letters`: what could not be read, and reading it again."""
+"""`resync dead-letters`: lists undecodable logs and calls, and retries them."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ deadletter = typer.Typer(no_args_is_help=True)
 
 
 def register(resync: typer.Typer) -> None:
-    """Put it on the command line, below `resync`."""
+    """Register `dead-letters` under `resync`."""
     resync.add_typer(
         deadletter, name="dead-letters", help="Logs and calls that could not be read."
     )
@@ -33,7 +33,7 @@ def register(resync: typer.Typer) -> None:
 
 @deadletter.command("list", epilog="Example: qos-oracle resync dead-letters list --json")
 def list_letters(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Name what could not be read, and why; the daemon may run meanwhile."""
+    """List undecodable logs and calls; the daemon may be running."""
     with open_records(load_config(config)) as records:
         letters = open_letters(records.store)
     if as_json:
@@ -51,10 +51,10 @@ def retry(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read them again; if one can be read now, fold everything anew, without asking the chain.
+    """Retry undecodable logs, and rebuild the state if any is readable.
 
-    Then the state is as if it had been readable from the start. Exit code 1 where something is
-    still not readable, or a kept report comes out differently.
+    No endpoint is contacted. The state is then the same as if the log had been readable from the
+    start. Exit code 1 if a log is still unreadable, or a stored report comes out differently.
     """
     command = "resync dead-letters retry"
     with working(config, command, dry_run=dry_run, offline=True) as (index, manner):

@@ -1,4 +1,4 @@
-"""`halt list` and `halt clear`: why nothing is sent, and an operator's word that it may be."""
+"""`halt list` and `halt clear`: active halts, and their clearance by an operator."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ _SHOWN = 20
 
 
 def register(app: typer.Typer) -> None:
-    """Put `halt` on the command line."""
+    """Register `halt` on the command line."""
     app.add_typer(halt, name="halt", help="What stops everything that goes out.")
 
 
@@ -38,7 +38,7 @@ def list_halts(
     as_json: JsonOption = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = _SHOWN,
 ) -> None:
-    """List the halts, the newest first; of those that are over by whom and why."""
+    """List halts, newest first, and who cleared them and why."""
     with open_records(load_config(config)) as records, records.store.reading() as uow:
         found = uow.halts.history(limit)
     if as_json:
@@ -70,10 +70,11 @@ def clear_halt(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Clear a halt by hand.
+    """Clear a halt manually.
 
-    The daemon clears it by itself once two endpoints show our final block again. While they still
-    show another one it halts again at its next look: `resync rewind` below that block first.
+    The daemon clears a halt by itself once two endpoints show the stored final block again. While
+    they show another block, it halts again at its next check: run `resync rewind` below that block
+    first.
     """
     if not reason.strip():
         raise InputError("--reason: say why it may be cleared")

@@ -1,4 +1,4 @@
-"""`resync refusal`: the block that is not taken in, why, and an operator's word that it may be."""
+"""`resync refusal`: the refused block, its reason, and its acceptance by an operator."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ _EPILOG = 'Example: qos-oracle resync refusal --accept --reason "the explorer sh
 
 
 def register(resync: typer.Typer) -> None:
-    """Put it on the command line, below `resync`."""
+    """Register `refusal` under `resync`."""
     resync.command(epilog=_EPILOG)(refusal)
 
 
@@ -40,12 +40,12 @@ def refusal(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the block that is refused, and the ways out; with --accept let it pass.
+    """Show the refused block and remedies; --accept lets it pass.
 
-    A block is refused whose receipts, bloom, transactions or hash are not what its header says,
-    where no endpoint proves it, however many give the same; or that two providers show as two
-    blocks. It is read again with every turn of `run`, and no longer refused when an endpoint
-    proves it or, of two blocks, two providers show the same.
+    A block is refused if its receipts, bloom, transactions or hash contradict its header and no
+    endpoint proves it, however many endpoints return the same data, or if two providers return
+    different blocks. `run` reads the block again on every tick. The refusal ends when an endpoint
+    proves the block, or when two providers return the same block.
     """
     if accept and not reason.strip():
         raise InputError("--reason: say why it may be accepted")

@@ -1,4 +1,4 @@
-"""`resync verify` and `resync gaps`: how sure we are of what we hold."""
+"""`resync verify` and `resync gaps`: verification of the stored logs and state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_state
 from oracle.queries.resync_models import gaps_answer, state_check_answer, verify_answer
 from oracle.store.raw.raw_checksums import DamagedSpan
 
-# Rows and ranges named on a terminal; `--json` names all.
+# Rows and ranges shown in the terminal; `--json` contains all.
 MOST_LINES = 20
 _NOTHING_INDEXED = "nothing is indexed yet: `qos-oracle run` fetches everything"
 
@@ -39,7 +39,7 @@ _GAPS = "Example: qos-oracle resync gaps --json"
 
 
 class VerifyScope(StrEnum):
-    """What `resync verify` compares: raw rows with the chain, the state with the raw rows."""
+    """The scope of `resync verify`: raw rows and chain, state and raw rows, or both."""
 
     BOTH = "both"
     LOGS = "logs"
@@ -47,7 +47,7 @@ class VerifyScope(StrEnum):
 
 
 class LevelName(StrEnum):
-    """Levels that an endpoint can be asked for (docs/explanation/verification.md)."""
+    """Verification levels that `--level` accepts (docs/explanation/verification.md)."""
 
     CHECKED = "checked"
     SEAMED = "seamed"
@@ -57,7 +57,7 @@ class LevelName(StrEnum):
 
 
 def register(resync: typer.Typer) -> None:
-    """Put both on the command line, below `resync`."""
+    """Register `verify` and `gaps` under `resync`."""
     resync.command(epilog=_VERIFY)(verify)
     resync.command(epilog=_GAPS)(gaps)
 
@@ -106,13 +106,12 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the stored logs with the chain, and the state with a fold of the stored logs.
+    """Compare stored logs with the chain, and the state with the logs.
 
-    Where blocks are the same, their coverage has the level reached from then on. The whole state
-    is compared, whatever blocks are read again. Exit code 1 where something differs and was not
-    all put right. An interrupted run goes on where it was. With `--dry-run`, or with
-    `--half state`, nothing is written, and the daemon may run meanwhile. Workers read from 2,000
-    blocks on; the result is the same.
+    Equal blocks keep the verification level reached. The whole state is compared, whichever blocks
+    are read again. Exit code 1 if there are differences that were not all repaired. An interrupted
+    run resumes where it stopped. With `--dry-run` or `--half state` nothing is written, and the
+    daemon may be running. Workers are used from 2,000 blocks on; the result is the same.
     """
     if first is not None and last is not None and first > last:
         raise InputError(f"--from {first} lies above --to {last}")
@@ -155,7 +154,10 @@ def _is_right(found: Verified) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _StoredCheck:
-    """What was found without the chain: damaged raw rows, and the state; None: not compared."""
+    """The result of the offline checks; `state` is None if the state was not compared.
+
+    `damaged` are spans of raw rows with a wrong checksum.
+    """
 
     damaged: tuple[DamagedSpan, ...]
     state: StateComparison | None
@@ -178,7 +180,7 @@ def _check_stored(index: Index, manner: RebuildOptions, *, compare: bool) -> _St
             raise InputError(_NOTHING_INDEXED)
         damaged = tuple(damaged_spans(uow, cursor.number))
         if damaged or not compare:
-            # A fold of other rows than those that were committed says nothing about the state.
+            # A fold of rows other than the committed ones proves nothing about the state.
             return _StoredCheck(damaged, None)
         return _StoredCheck(
             (), compare_state(uow, index.reader, index.folder.rules, manner.progress)
@@ -195,9 +197,10 @@ def _blocks_asked(index: Index, first: int | None, last: int | None) -> BlockRan
 
 
 def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Look for gaps: blocks never read, broken headers, logs that were lost or changed.
+    """Find gaps in the index.
 
-    Asks nothing of the chain; the daemon may run meanwhile. Exit code 1 where there is one.
+    Gaps are blocks never read, broken header links, and lost or changed logs. The chain is not
+    queried; the daemon may be running. Exit code 1 if there is a gap.
     """
     with open_records(load_config(config)) as records, records.store.reading() as uow:
         found = look_for_gaps(uow, open_reader(records.config))

@@ -1,6 +1,6 @@
-"""`resync`: go back, fold anew, fetch again; each is one transaction and may be interrupted.
+"""`resync`: rewind, rebuild or backfill; each command is one transaction and may be interrupted.
 
-None of them touches nonces, signed transactions or reports that landed.
+No command changes nonces, signed transactions or landed reports.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ from oracle.indexer.rebuild import rebuild_state as rebuild_rows
 from oracle.indexer.reorgs.reorg import Rewound, rewind_to
 from oracle.queries.resync_models import backfill_answer, rebuild_answer, rewind_answer
 
-# Missing rows named on a terminal; `--json` names all.
+# Missing rows shown in the terminal; `--json` contains all.
 MOST_LINES = 20
 
 resync = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Put `resync` on the command line."""
+    """Register `resync` and its subcommands on the command line."""
     resync_checks.register(resync)
     refusal_commands.register(resync)
     deadletter_commands.register(resync)
@@ -45,10 +45,11 @@ def rewind(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Go back to a block: by the undo journal, or where it ends by folding anew.
+    """Rewind the state to a block.
 
-    What the chain said above it is kept, marked as not canonical; the daemon fetches it again.
-    Reports above it that have not landed are missed.
+    The undo journal is used; where it ends, the state is rebuilt. Raw data above the block is kept
+    and marked as not canonical; the daemon fetches the blocks again. Reports above the block that
+    have not landed are marked as missed.
 
     Example: qos-oracle resync rewind --to-block 19000000 --dry-run
     """
@@ -72,10 +73,10 @@ def rebuild(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fold all stored logs anew, without asking the chain, and compare with what was there.
+    """Rebuild the state from all stored logs and compare the two.
 
-    Exit code 1 where the state or a report comes out differently. The new state stays, reports
-    are never changed.
+    No endpoint is contacted. Exit code 1 if the state or a report comes out differently. The new
+    state is kept; reports are never changed.
 
     Example: qos-oracle resync rebuild --json
     """
@@ -98,10 +99,11 @@ def backfill(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch blocks again, put in the logs that are missing, and fold anew if there were any.
+    """Fetch blocks again and insert missing logs.
 
-    What we have and the chain does not give now, or gives in other words, is counted and stays.
-    Exit code 1 where there are such words, or a kept report comes out differently.
+    If any log was missing, the state is rebuilt. Stored rows that the chain does not return now,
+    or returns with different content, are counted and kept. Exit code 1 if there is such different
+    content, or a stored report comes out differently.
 
     Example: qos-oracle resync backfill --from 19000000 --to 19010000 --dry-run
     """
@@ -138,7 +140,7 @@ def _lines(found: BackfillResult) -> Iterator[str]:
 
 
 def _way(rewound: Rewound) -> str:
-    """Return by what means the state went back, for people."""
+    """Return how the state was rewound, as readable text."""
     if not rewound.by_rebuild:
         return "by journal"
     start = "" if rewound.snapshot is None else f" from the snapshot of block {rewound.snapshot}"

@@ -1,4 +1,4 @@
-"""What every `resync` command works in: the lease, the right network, a bar on a terminal."""
+"""The session of every `resync` command: lease, network check, progress bar."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -30,10 +30,10 @@ def working(
     offline: bool = False,
     only_reads: bool = False,
 ) -> Iterator[tuple[Index, RebuildOptions]]:
-    """Open the index, hold the lease, and show how far the work is, on a terminal only.
+    """Open the index under the lease, and show progress if stderr is a terminal.
 
-    `only_reads`: no lease is needed, and the daemon may run meanwhile. So it may beside a dry
-    run of SQLite, which works on a copy; on PostgreSQL a dry run would keep it waiting.
+    With `only_reads` no lease is needed and the daemon may be running. The same holds for a dry
+    run on SQLite, which works on a copy; on PostgreSQL a dry run would block the daemon.
     """
     with (
         open_records(load_config(config)) as records,
@@ -55,7 +55,7 @@ def working(
 
 @contextmanager
 def _copied(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
-    """Yield the records of a copy of the database for a dry run, or None to work on it itself."""
+    """Yield records on a copy of the database for a dry run, or None to work in place."""
     if not dry_run:
         yield None
         return
@@ -69,10 +69,10 @@ def _copied(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
 
 
 def _check_network(index: Index, *, offline: bool) -> None:
-    """Let nobody work on a database with the settings of another network.
+    """Reject a database that belongs to another network than the configuration.
 
     Raises:
-        InputError: they differ, or nothing is indexed yet.
+        InputError: the networks differ, or nothing is indexed yet.
     """
     settings = index.config
     with index.store.reading() as uow:
@@ -95,7 +95,7 @@ def _check_network(index: Index, *, offline: bool) -> None:
 
 @contextmanager
 def bar(command: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on a terminal how far the work is; yields what is told the block and the last one."""
+    """Show a progress bar on a terminal; yield the callback for the current and the last block."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
         task = shown.add_task(command, total=None)
@@ -103,12 +103,12 @@ def bar(command: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def say(line: str, *, dry_run: bool) -> None:
-    """Print one line; of a dry run it says so."""
+    """Print one line; a dry run is marked as such."""
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 
 def told(rebuilt: RebuildResult) -> str:
-    """Return what folding anew showed, as a sentence."""
+    """Return a sentence about the result of a rebuild."""
     state = "the same state" if rebuilt.same else "ANOTHER STATE than before"
     reports = f"{rebuilt.reports} reports compared"
     if rebuilt.differing:
@@ -118,6 +118,6 @@ def told(rebuilt: RebuildResult) -> str:
 
 
 def named(row: Log | Call) -> str:
-    """Return where a raw row stands, for people."""
+    """Return the position of a raw row as readable text."""
     where = f"block {row.block}, transaction {row.tx_hash}"
     return f"log {row.index} of {where}" if isinstance(row, Log) else f"call of {where}"

@@ -1,1 +1,1 @@
-"""`select`, `queue`, `draws`."""
+"""The commands `select`, `queue` and `draws`."""

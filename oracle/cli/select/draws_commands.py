@@ -1,4 +1,4 @@
-"""`draws`: which node is drawn for which task, and what came of the last draws. Only reads."""
+"""`draws`: pending and recent node assignments of tasks. The command only reads."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,7 +11,7 @@ from oracle.daemon.records import open_records
 from oracle.queries.selection.draw_history import DrawEntry, DrawOutcome, RecentDraws, recent_draws
 from oracle.queries.text.text_tables import cut_hash, in_utc, print_table
 
-# On a terminal; --json has them all.
+# Limit for the terminal; --json contains all draws.
 _MOST_ROWS = 20
 _COLUMNS = ("task", "node", "seed block")
 _LastOption = Annotated[
@@ -27,17 +27,17 @@ _WORDS = {
 
 
 def register(app: typer.Typer) -> None:
-    """Put `draws` on the command line."""
+    """Register `draws` on the command line."""
     app.command("draws", epilog="Example: qos-oracle draws --last 50 --json")(draws)
 
 
 def draws(
     config: ConfigOption = DEFAULT_CONFIG, *, last: _LastOption = 10, as_json: JsonOption = False
 ) -> None:
-    """List the draws that stand: tasks whose node is drawn and has not started yet.
+    """List active draws: tasks whose node is drawn but has not started yet.
 
-    `outbox list --kind start_task` (or `start_group`) tells how far it is, `queue` who waits, and
-    `select --verify TASK` draws one again from the chain.
+    `outbox list --kind start_task` (or `start_group`) shows the progress of the start, `queue` the
+    waiting tasks, and `select --verify TASK` recomputes a draw from the chain.
     """
     with open_records(load_config(config)) as records:
         found = recent_draws(records.store, last)
@@ -74,7 +74,7 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _whom(entry: DrawEntry) -> tuple[str, str, str]:
-    """Name the task as it begins, the node, and the block whose hash drew it."""
+    """Return the task prefix, the node, and the block whose hash drew the node."""
     return cut_hash(entry.task), entry.node, str(entry.seed_block)
 
 

@@ -1,4 +1,4 @@
-"""`queue`: which tasks wait, in which order, and what a node would take. Only reads."""
+"""`queue`: waiting tasks in order, and the task a node would take. The command only reads."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,12 +37,12 @@ from oracle.queries.text.text_tables import foreign, print_table
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.legacy.trio_line import TaskGroup
 
-# Of each group, on a terminal; --json has them all.
+# Limit per group in the terminal; --json contains all tasks.
 _MAX_ROWS = 20
 
 
 def show_queue(answer: QueueAnswer) -> None:
-    """Print the groups in order, the largest VRAM first, then who comes and who goes."""
+    """Print the groups, largest VRAM first, then the assigned, downloading and dropped entries."""
     tasks = "1 task waits" if answer.waiting == 1 else f"{answer.waiting} tasks wait"
     typer.echo(f"{tasks}, {shown_as_of(answer.as_of)}")
     for group in sorted({entry.queue_group for entry in answer.entries}, key=_group_order):
@@ -118,7 +118,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
 
 
 def _show_offer(offer: QueueOffer) -> None:
-    """Print what a node would take, and why not each other head."""
+    """Print the task that a node would take, and why it takes none of the other heads."""
     typer.echo("")
     if offer.why_not is not None:
         typer.echo(f"node {offer.node} takes nothing: it is {_words(offer.why_not)}")
@@ -152,7 +152,7 @@ def _show_more(rows: int) -> None:
 
 
 def _group_text(group: QueueGroupName) -> str:
-    """Return what the tasks of a group ask for."""
+    """Return the requirements of the tasks in a group."""
     if group.kind is not None:
         return TaskGroup(group.kind == "gpt", group.vram).text
     card = "any GPU" if group.gpu is None else foreign(group.gpu)
@@ -160,7 +160,7 @@ def _group_text(group: QueueGroupName) -> str:
 
 
 def _value_text(value: int) -> str:
-    """Return whole wei a second; less than one as a fraction."""
+    """Return a value in whole wei per second; below one wei as a fraction."""
     return str(value // UNIT) if value >= UNIT or not value else f"{value / UNIT:.6f}"
 
 
@@ -202,7 +202,7 @@ _AlphaOption = Annotated[
 
 
 class _Numbers(NamedTuple):
-    """What tasks take in seconds, by kind, and how many may wait for each member."""
+    """Estimated task durations in seconds by kind, and the queue capacity per member."""
 
     fixed: Mapping[str, Fraction]
     unit: Mapping[str, Fraction]
@@ -210,7 +210,7 @@ class _Numbers(NamedTuple):
 
 
 def register(app: typer.Typer) -> None:
-    """Put `queue` on the command line."""
+    """Register `queue` on the command line."""
     app.command("queue", epilog=_EXAMPLE)(queue)
 
 
@@ -226,11 +226,11 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     events: EventsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the tasks that wait, by group and value, and what a node would take.
+    """List waiting tasks by group and value, and a node's next task.
 
-    A task waits from its creation until it starts or ends. Its value is its fee over the seconds
-    that it is estimated to take; nobody publishes those, so they stand in [dispatch], or in
-    --fixed and --unit. `draws` lists who is drawn.
+    A task waits from its creation until it starts or ends. The value of a task is its fee divided
+    by its estimated duration in seconds; durations are not published, so they come from
+    [dispatch], or from --fixed and --unit. `draws` lists the drawn nodes.
     """
     written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))
     with source_of(events, config) as source:
@@ -271,7 +271,7 @@ def _number(said: str, text: str) -> Fraction:
 
 
 def _with_settings(written: _Numbers, source: InputSource) -> _Numbers:
-    """What is not written on the command line stands in the settings, or nowhere."""
+    """Return the inputs of the command line, completed from the configuration if there is one."""
     if source.config is None:
         return written
     told = source.config.dispatch

@@ -1,4 +1,4 @@
-"""`select`: who would get a task and why, who is drawn, and whether a draw on chain was right."""
+"""`select`: node selection for a task, draws by a seed, and verification of on-chain draws."""
 
 import re
 from pathlib import Path
@@ -47,12 +47,12 @@ from oracle.queries.text.prefixes import task_named
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import WIDTH, foreign, print_table
 
-# Of each draw, on a terminal; --json has them all.
+# Limit per draw in the terminal; --json contains all candidates.
 _MOST_ROWS = 20
 
 
 def show_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
-    """Print every draw that the chain asks for, the verdict, and why; of all tasks who differs."""
+    """Print each required draw, the verdict and its reason; for `all`, the differing tasks."""
     if isinstance(check, AllDrawsAnswer):
         _show_all(check)
         return
@@ -107,7 +107,7 @@ def _show_all(check: AllDrawsAnswer) -> None:
 
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
-# Every task that was started by a draw, in one pass.
+# Value of --verify that checks every drawn task in one pass.
 _ALL = "all"
 
 _TaskOption = Annotated[
@@ -142,7 +142,7 @@ _VerifyOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `select` on the command line."""
+    """Register `select` on the command line."""
     app.command("select", epilog=_EXAMPLE)(select)
 
 
@@ -159,12 +159,13 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     verify: _VerifyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say of every member whether a task could go to it, why, and how likely; and draw.
+    """Show which members can get a task, with reasons and odds.
 
-    Reads the database, or a file of events; sends and writes nothing. With --seed it also draws,
-    as the network would; --set changes numbers of the rules and of the policy. With --verify it
-    draws again what was drawn on chain. Exit codes then: 0 the drawn node started the task, 1
-    another one did, 2 nothing to compare; `all` compares every task in one pass: 1 if any differs.
+    Reads the database or a file of events; sends and writes nothing. With --seed nodes are also
+    drawn, as the network would draw them; --set changes numbers of the rules and of the policy.
+    With --verify an on-chain draw is recomputed and compared. Exit codes with --verify: 0 the
+    drawn node started the task, 1 another node did, 2 nothing to compare; `all` compares every
+    task in one pass and exits with 1 if any differs.
     """
     if verify is not None:
         _no_other(task, policy, seed, draws, changes, at, events)

@@ -1,4 +1,4 @@
-"""What `select` shows to people: the likeliest first, everybody's reasons, the draw."""
+"""Terminal output of `select`: candidates by probability, reasons, and the draw."""
 
 from collections.abc import Sequence
 from textwrap import fill
@@ -12,14 +12,14 @@ from oracle.queries.selection.task_models import SnapshotTime, TaskRequirements
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import WIDTH, foreign, print_table
 
-# On a terminal; --json has them all.
+# Limit for the terminal; --json contains all nodes.
 _MOST_ROWS = 50
-# Digits of a fraction that fit beside an address.
+# Length of a fraction that fits beside an address.
 _SHOWN = len("0.123456")
 _MOST_MODELS = 3
-# Fractions that fit beside an address.
+# Number of fraction columns that fit beside an address.
 _MOST_PARTS = 4
-# The part in which a policy tells everything at once, and how long it may be.
+# The part that holds a policy's reason as one sentence, and its maximum length.
 _SENTENCE = "why"
 _LONGEST = 200
 _MADE_OF = "made of"
@@ -27,7 +27,7 @@ _TEXT = (_SENTENCE, _MADE_OF)
 
 
 def show_selection(result: SelectionResult, draws: int | None) -> None:
-    """Print one selection; `draws`: how many nodes were to be drawn, None: as many as usual."""
+    """Print one selection; `draws` is the requested number of nodes, or None for the default."""
     typer.echo(f"task {_key(result.task)}: {_requirements_text(result.task)}")
     as_of = "" if result.as_of is None else f", {shown_as_of(result.as_of)}"
     typer.echo(f"policy {result.policy} (version {result.version}), rules {result.rules}{as_of}")
@@ -63,13 +63,13 @@ def show_selection(result: SelectionResult, draws: int | None) -> None:
 
 
 def shown_as_of(as_of: SnapshotTime) -> str:
-    """Return the block and the time that an answer speaks of, for people."""
+    """Return the block and the time of an answer, as readable text."""
     block = "before any event" if as_of.block is None else f"as of block {as_of.block}"
     return f"{block}, {shown_time(as_of.time)}"
 
 
 def _requirements_text(task: TaskRequirements) -> str:
-    """Say what a task asks for, in one line."""
+    """Return the requirements of a task in one line."""
     requirements = [f"at least {task.min_vram or 0} GB"]
     if task.required_gpu:
         requirements = [f"GPU {foreign(task.required_gpu)} with {task.required_gpu_vram or 0} GB"]
@@ -106,9 +106,9 @@ def _show_candidates(inside: Sequence[CandidateEntry]) -> None:
 
 
 def _parts(shown: Sequence[CandidateEntry]) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Return the columns that say what the probabilities are made of, and their cells.
+    """Return the columns and cells of the parts that make up the probabilities.
 
-    What does not fit beside an address stands in one column of text; --json has everything.
+    If there are too many columns, one text column holds all parts; --json contains everything.
     """
     names = list(dict.fromkeys(name for entry in shown for name in entry.parts))
     if _SENTENCE in names:
@@ -126,7 +126,7 @@ def _parts(shown: Sequence[CandidateEntry]) -> tuple[Sequence[str], list[Sequenc
 
 
 def _short(part: str) -> str:
-    """Cut a fraction with 18 digits; anything else stays."""
+    """Shorten a decimal fraction of 18 digits; leave any other text unchanged."""
     whole, dot, digits = part.partition(".")
     fraction = dot and whole.isdigit() and digits.isdigit()
     return part[:_SHOWN] if fraction else foreign(part)

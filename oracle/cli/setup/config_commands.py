@@ -1,4 +1,4 @@
-"""`config check`: reads the configuration, tries everything it names, and lists every fault."""
+"""`config check`: loads the configuration, tests everything it names, and lists every fault."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -52,7 +52,7 @@ from oracle.telemetry.safe_text import without_secrets
 from oracle.txmgr.client.receipts import balance_of
 
 _NAME_WIDTH = 12
-# Blocks over which the time between blocks is measured.
+# Number of blocks over which the block time is measured.
 _MEASURED_BLOCKS = 100
 
 commands = typer.Typer(no_args_is_help=True)
@@ -63,22 +63,22 @@ _OfflineOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `config` on the command line."""
+    """Register `config` on the command line."""
     app.add_typer(commands, name="config", help="Read the configuration and try what it names.")
 
 
 @dataclass(slots=True)
 class _Findings:
-    """What is there, what deserves a thought, and what is wrong."""
+    """The facts, warnings and faults found by the check."""
 
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    # Whether every fault may be gone in a while.
+    # Whether every fault so far may be transient.
     may_pass: bool = True
 
     def attempt(self, name: str, attempt: Callable[[], str]) -> None:
-        """Note what was found, or the fault; go on either way."""
+        """Run one check and record its fact or its fault; never raise an OracleError."""
         try:
             self.facts[name] = attempt()
         except OracleError as error:
@@ -88,7 +88,7 @@ class _Findings:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """What the parts of the check share; the endpoints and each key are opened once, if at all."""
+    """The context shared by the checks; endpoints and keys are opened once, on first use."""
 
     config: Config
     reader: EventReader
@@ -103,7 +103,10 @@ def check(
     offline: _OfflineOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find every fault at once; exit code 2 where there is any, 1 where all of them may pass."""
+    """Check the configuration and report all faults at once.
+
+    Exit code 2 if there is a fault, 1 if all faults may be transient.
+    """
     found = _Findings()
     settings = load_config(config)
     reader, open_key = open_reader(settings), key_opener(settings)
@@ -135,7 +138,7 @@ def check(
 
 
 def _add_work_costs(reach: _Reach, found: _Findings) -> None:
-    """Look at what reports and starts of tasks cost."""
+    """Check the costs of reports and of task starts."""
     config = reach.config
     if config.oracle.address is not None:
         found.attempt("new nodes", lambda: _registrations(config, found))
@@ -174,13 +177,13 @@ def _database(config: Config) -> str:
         return f"{without_secrets(url)}, empty; `qos-oracle run` or `migrate` makes the tables"
     if state.age is not SchemaAge.CURRENT:
         with open_records(config):
-            # The database is not opened: the error says what to do about it.
+            # `open_records` raises the error that names the remedy.
             pass
     return f"{without_secrets(url)}, revision {state.found}"
 
 
 def _cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
-    """Say what following the chain costs at the preferred endpoint, by these settings."""
+    """Estimate the RPC cost of following the chain at the preferred endpoint."""
     facts = next(iter(chain.endpoints)).capabilities
     return str(costs(reader, policy_of(config.verify), facts))
 
@@ -203,7 +206,7 @@ def _keys(config: Config, open_key: OpenKey, found: _Findings) -> str:
 
 
 def _dispatch(reach: _Reach, found: _Findings) -> str:
-    """Describe how tasks are given out, and check that the network accepts the dispatcher."""
+    """Describe how tasks are dispatched, and check that the dispatcher has funds."""
     section, dispatcher = reach.config.dispatch, reach.open_key("dispatcher")
     policy = (
         f"by {section.policy} from block {section.start_block} on, "
@@ -226,7 +229,7 @@ def _dispatch(reach: _Reach, found: _Findings) -> str:
 
 
 def _starts(config: Config, gas: int, found: _Findings) -> str:
-    """Say how many starts a day the limits let through while gas is as dear as it may be."""
+    """Return how many task starts per day fit the limits at the maximum gas price."""
     limits = config.limits
     cost = gas * limits.max_fee_per_gas_wei
     many = limits.max_cost_per_day_wei // cost
@@ -264,7 +267,7 @@ def _seconds_a_block(chain: ChainSource, heads: Heads) -> float:
 
 
 def _lag_seconds(config: Config, heads: Heads, seconds: float) -> float:
-    """Return how old the block is that a report of the configured level speaks of."""
+    """Return the age of the as-of block of a report at the configured level."""
     if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
     return SOFT_BLOCKS * seconds
@@ -297,7 +300,7 @@ def _faults(config: Config, heads: Heads, seconds: float) -> Iterator[str]:
 
 
 def _try_contract(reach: _Reach, found: _Findings) -> None:
-    """Look at the contract, which must know our keys: a fault of theirs is not told twice."""
+    """Check the contract if the keys can be opened; a key fault is not reported twice."""
     if "keys" in found.facts:
         found.attempt("contract", lambda: _contract(reach, found))
     else:

@@ -1,6 +1,6 @@
-"""`contract calldata`: what admin, pauser and vetoer send in an emergency, for their multisigs.
+"""`contract calldata`: emergency calls of admin, pauser and vetoer, for their multisigs.
 
-Nothing is sent: none of these keys is ours. The order is that of
+Nothing is sent, because the daemon holds none of these keys. The calls are ordered as in
 docs/explanation/kickouts.md#power.
 """
 
@@ -32,7 +32,7 @@ from oracle.queries.contract_models import ContractCallAnswer
 
 @dataclass(frozen=True, slots=True)
 class _ContractFunction:
-    """A function of the contract, who may call it, and how its arguments are written."""
+    """A function of the contract, the role that may call it, and its argument parsers."""
 
     function: str
     role: str
@@ -57,7 +57,7 @@ _ACTS: Mapping[str, _ContractFunction] = {
 
 
 def register(app: typer.Typer) -> None:
-    """Nothing is left to do: the command stands under `contract`, on the command line already."""
+    """Do nothing: importing the module registers the command under `contract`."""
     del app
 
 
@@ -74,10 +74,10 @@ def calldata(
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the calldata of what admin, pauser or vetoer do in an emergency; nothing is sent.
+    """Print calldata for emergency calls of admin, pauser or vetoer.
 
-    What the admin does goes through the timelock: the call that schedules it, and the one that
-    executes it once its delay is over.
+    Nothing is sent. Admin calls go through the timelock: the output has the call that schedules
+    the action, and the call that executes it after the delay.
     """
     if act not in _ACTS:
         raise InputError(f"{act}: there are {', '.join(_ACTS)}")

@@ -1,4 +1,4 @@
-"""`contract show` and `check`: the oracle contract beside what we are configured for."""
+"""`contract show` and `check`: the oracle contract, compared with the configuration."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ contract = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Put `contract` on the command line."""
+    """Register `contract` on the command line."""
     app.add_typer(
         contract,
         name="contract",
@@ -77,10 +77,10 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the contract with the configuration, and look who has which power.
+    """Compare the contract with the configuration and audit its roles.
 
-    Of an adapter: whether it holds the network's role. Exit code 2 where something differs, or
-    where one key could do harm at once.
+    An adapter must hold the network's role. Exit code 2 if anything differs, or if a single key
+    could do harm immediately.
     """
     settings = load_config(config)
     address = oracle_address(settings)
@@ -110,10 +110,10 @@ def check(
 def _of_timelock(
     lines: PoolView, found: ContractConfiguration, first: int, named: list[Address]
 ) -> list[ContractMismatch]:
-    """Say who has which role of the timelock, and return who should not.
+    """Print the roles of the timelock, and return the roles that weaken it.
 
     Raises:
-        TransientError: no endpoint tells.
+        TransientError: no endpoint responds.
     """
     if delay_of(lines, found.admin) is None:
         return []
@@ -125,12 +125,12 @@ def _of_timelock(
 def _of_kick_target(
     lines: PoolView, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    """Return what keeps the oracle's kick target from its work.
+    """Return the mismatches of the oracle's kick target.
 
-    An endpoint that shows it as it is meant is believed, as of the oracle contract itself.
+    The endpoint with the fewest mismatches is trusted, as for the oracle contract itself.
 
     Raises:
-        TransientError: no endpoint tells.
+        TransientError: no endpoint responds.
     """
     if target == ZERO_ADDRESS:
         return []

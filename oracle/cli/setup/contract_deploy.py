@@ -1,4 +1,4 @@
-"""`contract deploy`: a timelock, an oracle of which it is the admin, the network's adapter."""
+"""`contract deploy`: a timelock, an oracle with it as admin, and the adapter of the network."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,12 +35,12 @@ from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 
 _NOBODY = ""
-# What is written for: no adapter, though the profile has one.
+# Value of --adapter that deploys no adapter although the profile has one.
 _NO_ADAPTER = "none"
 
 
 def register(app: typer.Typer) -> None:
-    """Nothing is left to do: the command stands under `contract`, on the command line already."""
+    """Do nothing: importing the module registers the command under `contract`."""
     del app
 
 
@@ -101,10 +101,11 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Deploy an oracle for the configured network and rules, and a timelock as its admin.
+    """Deploy an oracle for the configured network, and its timelock.
 
-    For a network that knows nothing of oracles its adapter, too, `--adapter none` without. Says
-    what it would send, and asks. A limit's numbers are within floors that nobody can loosen.
+    The timelock is the admin of the oracle. For a network without oracle support its adapter is
+    deployed too, unless `--adapter none` is given. Prints the transactions and asks for
+    confirmation. Limits lie within floors that nobody can loosen.
     """
     _check_one_target(target, adapter, contracts or [])
     settings = load_config(config)
@@ -146,7 +147,7 @@ def _signers(open_key: OpenKey, written: str) -> tuple[Address, ...]:
 
 
 def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
-    """Raise InputError: an adapter is wanted beside a target, and an oracle has one target."""
+    """Raise InputError if both a target and an adapter are given; an oracle has one target."""
     if target and (adapter or contracts):
         option = "--adapter" if adapter else "--contract"
         raise InputError(
@@ -155,7 +156,7 @@ def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
 
 
 def _adapter(config: Config, name: str, written: list[str]) -> PlannedAdapter | None:
-    """Return the adapter that is asked for, or that the profile has; None: there is none."""
+    """Return the requested adapter, or that of the profile, or None if there is none."""
     told = dict(named_address_in(one) for one in written)
     kind = _kind_of_target(config, name)
     if kind is None or kind.artifact is None:
@@ -176,10 +177,10 @@ def _kind_of_target(config: Config, name: str) -> KickTarget | None:
 
 
 def _expelled(config: Config) -> tuple[Address, ...]:
-    """Return whom the configured oracle has expelled and not readmitted, as far as we have read.
+    """Return the nodes that the configured oracle expelled and did not readmit, as indexed.
 
     Raises:
-        InputError: the chain is not read to its head, so that some may be missing.
+        InputError: the index is behind the final block, so some nodes may be missing.
     """
     with open_checked_chain(config) as chain:
         final = chain.heads().final.number
@@ -217,9 +218,10 @@ def _setup(
 
 
 def _check_network(config: Config) -> None:
-    """Look for the chain and the network first: a deployed contract belongs to them for ever.
+    """Check the chain and the network first: a deployed contract is bound to them for ever.
 
-    An oracle contract may be configured already, and be gone: this deploys the next one.
+    The configured oracle contract is ignored: it may be gone, and this command deploys its
+    successor.
     """
     without = config.oracle.model_copy(update={"address": None, "publish": False})
     with open_checked_chain(config.model_copy(update={"oracle": without})) as chain:
@@ -227,7 +229,7 @@ def _check_network(config: Config) -> None:
 
 
 def _lookout(config: Config) -> SenderAccount:
-    """A publisher that belongs to no contract yet, and cannot sign."""
+    """Open a sender account that belongs to no contract yet and cannot sign."""
     chain = config.chain
     caps = SendLimits(
         config.limits.max_fee_per_gas_wei,

@@ -1,4 +1,4 @@
-"""What `contract deploy` puts on chain, in which order: a timelock, an oracle, an adapter."""
+"""The plan of `contract deploy`: timelock, oracle and adapter, in the order of deployment."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,16 +28,16 @@ from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.receipts import nonce_at
 
-# How long `contract deploy` waits for each receipt.
+# Timeout for each receipt of `contract deploy`.
 _PATIENCE_SECONDS = 120
 _LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PowerHolders:
-    """Who gets which power; `owner` of the timelock, with `dev` the admin itself.
+    """The roles of the contract; `owner` owns the timelock or, with `dev`, is the admin itself.
 
-    `delay`: seconds that what the timelock does has to wait.
+    `delay` is the delay of timelock calls in seconds.
     """
 
     owner: Address
@@ -49,9 +49,9 @@ class PowerHolders:
     dev: bool
 
     def check(self) -> None:
-        """Raise InputError: one key could do harm at once, and nobody could stop it."""
+        """Raise InputError if a single key could do harm at once, with nobody able to stop it."""
         faults = []
-        if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one is nobody's quorum
+        if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one signer is no quorum
             faults.append("--signers and --quorum: at least two have to sign")
         if ZERO_ADDRESS in {self.pauser, self.vetoer}:
             faults.append("--pauser and --vetoer: name who can stop what goes wrong")
@@ -61,25 +61,28 @@ class PowerHolders:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAdapter:
-    """An adapter that is deployed with its oracle; `given`: addresses of contracts by name."""
+    """An adapter deployed with its oracle; `address_by_contract` has its dependencies."""
 
     target: KickTarget
     given: Mapping[str, str]
 
     def code(self, oracle: Address, owner: Address) -> str:
-        """Return its creation code. Raises InputError: an address that it needs is not given."""
+        """Return the creation code. Raises InputError: a required address is missing."""
         with _way_out():
             return adapter_code(self.target, oracle, owner, self.given)
 
     def role_change(self, place: Address) -> RoleChange:
-        """Return by which call it gets its role. Raises InputError: who gives it is not given."""
+        """Return the call that grants the role to the adapter.
+
+        Raises InputError: the address of the granting contract is missing.
+        """
         with _way_out():
             return role_change(self.target, place, self.given)
 
 
 @contextmanager
 def _way_out() -> Iterator[None]:
-    """Say beside a missing address how it is told, and how to do without."""
+    """Add to the error about a missing address the options that provide or avoid it."""
     try:
         yield
     except InputError as error:
@@ -90,7 +93,7 @@ def _way_out() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where each contract will stand; None: it is not deployed."""
+    """The address of each contract after deployment, or None if it is not deployed."""
 
     timelock: Address | None
     oracle: Address
@@ -99,9 +102,9 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class DeployPlan:
-    """What is deployed, by whom; the oracle's admin is filled in where a timelock is.
+    """The contracts to deploy and the payer; a deployed timelock becomes the oracle's admin.
 
-    `replaced`: the oracle whose place the new one takes.
+    `replaced` is the oracle that the new one replaces.
     """
 
     config: Config
@@ -113,17 +116,17 @@ class DeployPlan:
     replaced: Address | None = None
 
     def run(self, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-        """Say what it would be; then do it, if somebody agrees.
+        """Print the plan, then deploy the contracts after confirmation.
 
         Raises:
-            InputError: a contract refuses its arguments, or the account cannot pay.
-            FatalError: one was mined and failed, or stands elsewhere than the others were told.
-            TransientError: no endpoint tells, or one is not mined yet.
+            InputError: a contract rejects its arguments, or the account has too little balance.
+            FatalError: a deployment reverted, or a contract has another address than predicted.
+            TransientError: no endpoint responds, or a transaction is not mined yet.
         """
         places = self._places()
         setup = self._setup_at(places)
         answer = self._planned(setup, places)
-        # Before anything is sent: they want addresses that may be missing.
+        # Before anything is sent, because the steps need addresses that may be missing.
         steps = self._next_steps(places)
         if dry_run or not as_json:
             tell(answer, as_json=as_json)
@@ -132,7 +135,7 @@ class DeployPlan:
             return
         gas_used = self._deploy(setup, places)
         if as_json:
-            # One document, where a program reads it.
+            # A program expects a single JSON document.
             print_answer(
                 answer.model_copy(update={"address": places.oracle, "gas_used": gas_used})
             )
@@ -168,7 +171,7 @@ class DeployPlan:
 
     def _planned(self, setup: OracleSetup, places: _Places) -> DeploymentAnswer:
         tried = {name: self._tried(code) for name, code in self._codes(setup, places).items()}
-        # All of them, so that nothing is half deployed.
+        # The total is checked, so that the deployment does not stop halfway.
         check_funds(*tried.values())
         planned = tried["oracle"]
         timelock = adapter = None
@@ -201,7 +204,7 @@ class DeployPlan:
         )
 
     def _codes(self, setup: OracleSetup, places: _Places) -> dict[str, str]:
-        """Return the creation code of each contract, in the order in which they are sent."""
+        """Return the creation code of each contract, in order of deployment."""
         codes = {}
         if places.timelock is not None:
             codes["timelock"] = timelock_code(self.people.owner, self.people.delay)
@@ -211,7 +214,7 @@ class DeployPlan:
         return codes
 
     def _deploy(self, setup: OracleSetup, places: _Places) -> int:
-        """Deploy what is planned, in order; return the gas that the oracle used."""
+        """Deploy the planned contracts in order; return the gas used by the oracle."""
         codes = self._codes(setup, places)
         if places.timelock is not None:
             self._send(codes["timelock"], places.timelock)
@@ -227,7 +230,7 @@ class DeployPlan:
         return planned
 
     def _send(self, code: str, place: Address) -> int:
-        """Deploy one contract at a place, which the others are told; return the gas it used."""
+        """Deploy one contract and check its predicted address; return the gas used."""
         publisher, chain_id = self.publisher, self.config.chain.id
         address, receipt = deploy_contract(
             publisher.pool, self.payer, self._tried(code), chain_id, _patience()
@@ -257,7 +260,7 @@ class DeployPlan:
         return steps
 
     def _role_steps(self, places: _Places) -> list[str]:
-        """Return by which call, in whose name, the network obeys the new oracle."""
+        """Return the calls, with their senders, that make the network accept the new oracle."""
         if self.adapter is None or places.adapter is None:
             if kick_target(self.config) is None:
                 return []
@@ -279,7 +282,7 @@ def _check_cost(config: Config, planned: Deployment) -> None:
 
 
 def _patience() -> Callable[[], bool]:
-    """Wait a moment between two looks; False when it has been long enough."""
+    """Return a function that sleeps between polls and returns False after the timeout."""
     end = time.monotonic() + _PATIENCE_SECONDS
 
     def wait() -> bool:

@@ -1,4 +1,4 @@
-"""`endpoint probe`: what each endpoint is and can, and whether it is fit for this daemon."""
+"""`endpoint probe` and `readmit`: capabilities and fitness of the configured endpoints."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ _COLUMNS = (
 _TEXT = ("client", "tags", "serves", "anchor")
 _LONGEST_CLIENT = 24
 
-# What a person can do about it; what else may go wrong passes, or says it itself.
+# Advice for errors that an operator can resolve; others are transient or self-explanatory.
 _ADVICE = {
     ErrorKind.REFUSED: "put the key in its address right",
     ErrorKind.UNREACHABLE: "is it up, and its address right?",
@@ -56,9 +56,10 @@ endpoint = typer.Typer(no_args_is_help=True)
 
 
 class ProbedEndpoint(NamedTuple):
-    """One endpoint by its position in the settings; `fault` says why it is unfit.
+    """The probe result of one endpoint; `fault` is the reason why it is unfit.
 
-    `most_logs` and `omits_logs` are what the daemon found out while it read, of late.
+    `position` counts the endpoints in the settings from 1. `most_logs` and `omits_logs` are limits
+    that the daemon learned while reading.
     """
 
     position: int
@@ -70,7 +71,7 @@ class ProbedEndpoint(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether it fits, in words, and what has to be borne with it."""
+        """Return whether the endpoint is fit, with its known limitations."""
         if self.fault is not None:
             return self.fault
         if self.omits_logs:
@@ -81,7 +82,7 @@ class ProbedEndpoint(NamedTuple):
 
 
 def register(app: typer.Typer) -> None:
-    """Put `endpoint` on the command line."""
+    """Register `endpoint` on the command line."""
     app.add_typer(endpoint, name="endpoint", help="The endpoints of the chain, and how they are.")
 
 
@@ -97,9 +98,10 @@ def probe_endpoints(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask the endpoints what they are and can, as the daemon does by itself every hour.
+    """Probe the endpoints for their capabilities.
 
-    About twenty questions to each, and one batch of a hundred. Exit code 1: one of them is unfit.
+    The daemon does the same every hour. Sends about twenty requests to each endpoint, and one
+    batch of a hundred. Exit code 1 if an endpoint is unfit.
     """
     settings = load_config(config)
     with _opened_store(settings) as store:
@@ -124,7 +126,7 @@ def probe_endpoints(
 
 
 def print_probed(found: list[ProbedEndpoint], *, err: bool = False) -> None:
-    """Print what was found of each endpoint, and the verdict on it."""
+    """Print the probe results and the verdict on each endpoint."""
     print_table(_COLUMNS, [_row(one, found) for one in found], _TEXT, err=err)
     typer.echo(err=err)
     for one in found:
@@ -141,10 +143,11 @@ def readmit(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask an endpoint again that was proven wrong and is quarantined for it.
+    """Readmit an endpoint that was quarantined after it was proven wrong.
 
-    The daemon never does so by itself. What only this endpoint gave is as good as anybody's from
-    then on: let the audit finish first where another one answers (`status` counts the blocks).
+    The daemon never readmits an endpoint by itself. Data that only this endpoint supplied counts
+    as trusted afterwards, so let the audit finish first if another endpoint responds (`status`
+    shows the number of unaudited blocks).
     """
     with open_records(load_config(config)) as records:
         with records.store.reading() as uow:
@@ -170,7 +173,7 @@ def readmit(
 
 @contextmanager
 def _opened_store(config: Config) -> Iterator[Store | None]:
-    """Open the database, or yield None where it has no tables, or not those of this version."""
+    """Open the database; yield None if its schema is missing or of another version."""
     if schema_state(config.database.url).age is not SchemaAge.CURRENT:
         yield None
         return
@@ -179,7 +182,7 @@ def _opened_store(config: Config) -> Iterator[Store | None]:
 
 
 def _wanted(config: Config, chain: ChainSource, store: Store | None) -> ProbeRequirements:
-    """Return what an endpoint must have for this configuration, and for its database if it is."""
+    """Return the endpoint requirements of the configuration and of its database, if present."""
     if store is not None:
         with store.reading() as uow:
             identity = uow.identity.get()
@@ -201,9 +204,12 @@ def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, 
 def probed(
     position: int, one: Endpoint, wanted: ProbeRequirements, shut_out: str | None
 ) -> ProbedEndpoint:
-    """Ask one endpoint; `shut_out` says why it is asked nothing any more, None: it is."""
+    """Probe one endpoint; a quarantined one is not contacted.
+
+    `exclusion_reason` is the reason of the quarantine, or None.
+    """
     if shut_out is not None:
-        # It is asked nothing any more, not even this.
+        # A quarantined endpoint gets no requests at all.
         return ProbedEndpoint(position, one.name, Capabilities(), shut_out)
     try:
         facts = probe(one.client, wanted)
@@ -215,7 +221,7 @@ def probed(
 
 
 def _with_learned_limits(facts: CapabilityCache, one: ProbedEndpoint) -> ProbedEndpoint:
-    """Add what the daemon wrote down of it in the database, if there is one."""
+    """Add the limits that the daemon stored in the database, if there is one."""
     kept = facts.recall(one.name)
     most = kept.get(MOST_LOGS, "")
     return one._replace(
@@ -224,7 +230,7 @@ def _with_learned_limits(facts: CapabilityCache, one: ProbedEndpoint) -> ProbedE
 
 
 def _unfit(facts: Capabilities, first: int) -> str | None:
-    """Return why it does not fit, and what to do; None: it fits."""
+    """Return why an endpoint is unfit, with advice, or None if it is fit."""
     if facts.fault is not None:
         return f"{facts.fault}; {_OTHER_CHAIN}"
     if facts.oldest_logs is None:
@@ -235,7 +241,7 @@ def _unfit(facts: Capabilities, first: int) -> str | None:
 
 
 def _lag(one: ProbedEndpoint, found: list[ProbedEndpoint]) -> int | None:
-    """Return how many blocks it is behind the best of those that were asked."""
+    """Return how many blocks an endpoint is behind the best of the probed ones."""
     heads = [other.facts.head.number for other in found if other.facts.head is not None]
     return None if one.facts.head is None else max(heads) - one.facts.head.number
 

@@ -1,4 +1,4 @@
-"""`init`: from an endpoint and the addresses of contracts to a configuration that works."""
+"""`init`: creates a working configuration from an endpoint and contract addresses."""
 
 import json
 import os
@@ -31,12 +31,12 @@ from oracle.queries.text.human_numbers import span
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.pool import EndpointPool
 
-# An address of an endpoint may hold a key.
+# An endpoint URL may contain an API key.
 _OWNER_ONLY = 0o600
 
 
 class NetworkAnswers(NamedTuple):
-    """What a person has to say about a network; `oracle` None: nothing is reported yet."""
+    """The user's input about a network; `oracle` is None if nothing is reported yet."""
 
     endpoints: Sequence[str]
     profile: str
@@ -46,7 +46,7 @@ class NetworkAnswers(NamedTuple):
 
 
 class NetworkFindings(NamedTuple):
-    """What was found out about it; `start_block` None: no endpoint has states so old."""
+    """The findings about a network; `start_block` is None if no endpoint has old enough state."""
 
     rate: BlockRate
     start_block: int | None
@@ -54,7 +54,7 @@ class NetworkFindings(NamedTuple):
 
 
 def config_text(said: NetworkAnswers, found: NetworkFindings) -> str:
-    """Return the file; whatever is not in it has its default (config/example.toml has all)."""
+    """Return the configuration file; omitted settings keep defaults (see config/example.toml)."""
     contracts = ", ".join(f"{name} = {json.dumps(at)}" for name, at in said.contracts.items())
     start = (
         "# The block in which the first of the contracts was deployed, found by their code.\n"
@@ -100,10 +100,10 @@ set = "crynux"
 
 
 def write_config(path: Path, text: str) -> None:
-    """Write a file that is not there yet, readable by its owner alone.
+    """Write a new file that only its owner can read.
 
     Raises:
-        InputError: it is there, or its folder cannot be written to.
+        InputError: the file already exists, or its folder is not writable.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ _YesOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `init` on the command line."""
+    """Register `init` on the command line."""
     example = "qos-oracle init --endpoint https://rpc.example.org --contract TaskNetwork=0x…"
     app.command("init", epilog=f"Example: {example}")(init)
 
@@ -162,10 +162,11 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
     yes: _YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Connect a network: ask, look at the chain, write the configuration, and check it.
+    """Inspect a network, write its configuration, and check it.
 
-    Finds the block of the first contract by its code, measures the endpoints as `endpoint probe`
-    does and proposes what is final. Overwrites nothing; --dry-run prints the file instead.
+    Missing options are prompted for. Finds the deployment block of the first contract, probes the
+    endpoints as `endpoint probe` does, and proposes finality settings. Overwrites no file;
+    --dry-run prints the configuration instead.
     """
     if config.exists() and not dry_run:
         raise InputError(f"{config}: is there already; name another one by --config")
@@ -191,7 +192,7 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
 
 
 def _asked(option: str, question: str, default: str | None = None, *, yes: bool) -> str:
-    """Ask a person; with --yes take the default, or say what is missing."""
+    """Prompt for a value; with --yes return the default, or raise if there is none."""
     if not yes:
         return str(typer.prompt(question, default=default, err=True)).strip()
     if default is None:
@@ -205,7 +206,7 @@ def _profile(*, yes: bool) -> str:
 
 
 def _contracts(profile: str, written: Mapping[str, Address], *, yes: bool) -> dict[str, Address]:
-    """Return where each contract of the profile is, asking for those that nothing places."""
+    """Return the address of each contract of the profile; prompt for missing ones."""
     known = open_profile(profile).contracts
     unknown = sorted(written.keys() - known.keys())
     if unknown:
@@ -227,7 +228,7 @@ def _oracle(written: str | None, *, yes: bool) -> Address | None:
 
 
 def _inspect_network(said: NetworkAnswers, start_block: int | None) -> NetworkFindings:
-    """Look at the chain: its rate, the first contract's block, and what each endpoint can."""
+    """Measure the block rate, find the start block and probe each endpoint."""
     rate = _rate(said.endpoints)
     _tell(f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block")
     _tell(f"profile {said.profile}, on chain: {possible_on_chain(open_profile(said.profile))}")
@@ -244,7 +245,7 @@ def _inspect_network(said: NetworkAnswers, start_block: int | None) -> NetworkFi
 
 
 def _rate(urls: Iterable[str]) -> BlockRate:
-    """Return how the chain is by the first endpoint that answers."""
+    """Return the block rate measured by the first endpoint that responds."""
     failures: list[OracleError] = []
     for url in urls:
         with closing(JsonRpcClient(url.strip())) as client:
@@ -258,7 +259,7 @@ def _rate(urls: Iterable[str]) -> BlockRate:
 def _start(
     clients: Sequence[JsonRpcClient], contracts: Iterable[Address], rate: BlockRate
 ) -> int | None:
-    """Return the block of the first contract, by an endpoint that has states so old."""
+    """Return the deployment block of the first contract, from an endpoint with old state."""
     addresses = list(contracts)
     failures: list[TransientError] = []
     for client in clients:
@@ -276,13 +277,13 @@ def _start(
 
 
 def _tags(seen: Iterable[ProbedEndpoint]) -> set[str]:
-    """Return the tags that every endpoint which fits serves."""
+    """Return the block tags served by every fit endpoint."""
     fit = [set(one.facts.tags) for one in seen if one.fault is None]
     return set.intersection(*fit) if fit else set()
 
 
 def _check(config: Path) -> None:
-    """Run `config check`; that it finds a fault is its exit code, and the file stays."""
+    """Run `config check`; a fault sets the exit code, and the file is kept."""
     check(config)
 
 

@@ -1,4 +1,4 @@
-"""`keys create` and `keys show`: new keystores, and whose keys the configuration names."""
+"""`keys create` and `keys show`: new keystores, and the addresses of the configured keys."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,12 +32,12 @@ _ADVICE = (
     "and nobody can make either again. Then set keys.<role>_keystore, keys.<role>_password_file",
     "and keys.<role>_address (docs/explanation/security.md).",
 )
-# A remote signer is asked for signatures alone.
+# A remote signer is only used for signatures, so its address is not verified.
 _NOT_ASKED = "its address is the one configured; `qos-oracle selftest` has it sign"
 
 
 def register(app: typer.Typer) -> None:
-    """Put `keys` on the command line."""
+    """Register `keys` on the command line."""
     app.add_typer(keys, name="keys", help="Make keys, and see whose are configured.")
 
 
@@ -51,9 +51,9 @@ def create(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a new key: an encrypted keystore, and a file with its random password, mode 600.
+    """Create an encrypted keystore and its random password file.
 
-    Neither file may be there already: a key is never overwritten.
+    The password file has mode 600. Neither file may exist yet: a key is never overwritten.
     """
     if keystore.absolute() == password_file.absolute():
         raise InputError(f"{keystore}: a keystore and its password are two files")
@@ -80,7 +80,10 @@ def create(
 
 @keys.command(epilog="Example: qos-oracle keys show --json")
 def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Open every key that is configured and show whose it is; exit code 2 where one fails."""
+    """Open all configured keys and show their addresses.
+
+    Exit code 2 if a key cannot be opened.
+    """
     addresses, entries = _entries(load_config(config))
     if as_json:
         print_answer(entries)
@@ -103,7 +106,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
 
 def shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
-    """Say which roles have one and the same key; None: none have."""
+    """Return a message naming roles that share a key, or None."""
     for address in addresses.values():
         roles = [role for role, its in addresses.items() if its == address]
         if address is not None and len(roles) > 1:
@@ -112,7 +115,7 @@ def shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
 
 
 def _entries(config: Config) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
-    """Return the address of each role that has a key, and the answer about it."""
+    """Return the address and the answer entry of each role with a configured key."""
     addresses: dict[Role, Address | None] = {}
     entries, open_key = [], key_opener(config)
     for role in ROLES:

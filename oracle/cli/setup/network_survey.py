@@ -1,6 +1,6 @@
-"""What an endpoint tells of a network that is to be connected: start, block rate, finality.
+"""Measurements of a new network at an endpoint: deployment block, block rate, finality.
 
-For `init`, which proposes numbers from it; asks for headers and code alone.
+`init` proposes settings from them; only headers and contract code are requested.
 """
 
 from collections.abc import Iterable
@@ -14,17 +14,17 @@ from oracle.rpc.headers import header
 from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Blocks over which the time between blocks is measured.
+# Number of blocks over which the block time is measured.
 _MEASURED_BLOCKS = 100
-# Without a word of the chain: what exchanges wait for on Ethereum, in blocks and in seconds.
+# Without a finality tag: common exchange confirmations on Ethereum, in blocks and seconds.
 _DEPTH, _DEPTH_SECONDS = 64, 768
-# Beside a word of the chain: its `finalized` is deeper, and counts.
+# With a finality tag: the `finalized` block is deeper, and it decides.
 _DEPTH_BESIDE = 12
 _LEAST_POLL, _MOST_POLL = 0.5, 6.0
 
 
 class BlockRate(NamedTuple):
-    """The newest block, and the mean seconds between blocks of late; 0.0 where there are few."""
+    """The newest block, and the recent mean block time in seconds; 0.0 with too few blocks."""
 
     chain_id: int
     head: int
@@ -32,12 +32,12 @@ class BlockRate(NamedTuple):
 
     @property
     def poll_seconds(self) -> float:
-        """How often to look for a new block: twice a block, within reason."""
+        """Return the poll interval: half the block time, within bounds."""
         return round(min(max(self.block_seconds / 2, _LEAST_POLL), _MOST_POLL), 1)
 
 
 class FinalityProposal(NamedTuple):
-    """The `finality_depth` and `finality_seconds` of `[chain]`, and why."""
+    """The proposed `finality_depth` and `finality_seconds` of `[chain]`, with the reason."""
 
     depth: int
     seconds: int
@@ -45,7 +45,7 @@ class FinalityProposal(NamedTuple):
 
 
 def block_rate(client: JsonRpcClient) -> BlockRate:
-    """Measure the chain behind an endpoint. Raises RpcError: it does not answer."""
+    """Measure the block rate at an endpoint. Raises RpcError: it does not respond."""
     chain_id = number(client.name, client.call("eth_chainId", [], Quantity))
     head = header(client, "latest")
     if head is None:
@@ -58,14 +58,14 @@ def block_rate(client: JsonRpcClient) -> BlockRate:
 
 
 def deployed_in(client: JsonRpcClient, address: Address, head: int) -> int | None:
-    """Return the block at whose end the contract's code first stands, by bisection.
+    """Return the block in which the contract's code first exists, by bisection.
 
-    About one question for each halving of the chain. None: the endpoint has no state so old. A
-    contract that was there, was destroyed and made again counts from one of the two.
+    Needs about one request per halving of the chain. Return None if the endpoint has no state that
+    old. For a contract that was destroyed and recreated, either creation may be found.
 
     Raises:
         InputError: there is no code at the address now.
-        RpcError: no answer.
+        RpcError: the endpoint does not respond.
     """
     if not _has_code(client, address, head):
         raise InputError(f"{address}: there is no contract at this address of this chain")
@@ -83,7 +83,7 @@ def deployed_in(client: JsonRpcClient, address: Address, head: int) -> int | Non
 
 
 def proposed_finality(block_seconds: float, tags: Iterable[str]) -> FinalityProposal:
-    """Propose when a block counts as final; see docs/explanation/ingest.md#finality."""
+    """Propose finality settings; see docs/explanation/ingest.md#finality."""
     if "finalized" in tags:
         why = "the chain says itself what is final; this holds where it says less than so"
         return FinalityProposal(_DEPTH_BESIDE, 0, why)

@@ -1,7 +1,4 @@
-"""What `config check` and `init` say of a network: what its profile reads, what can go on chain.
-
-And what its new nodes cost there.
-"""
+"""Profile report of `config check` and `init`: events, on-chain actions, registration cost."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +27,7 @@ from oracle.store.schema import SchemaAge, schema_state
 
 _GWEI = 10**9
 
-# Two ways of saying one thing: now, or as soon as its task ends.
+# Pairs of equivalent events: effective now, or when the running task ends.
 _SAME: dict[type[DomainEvent], type[DomainEvent]] = {
     NodePauseAsked: NodePaused,
     NodeQuitAsked: NodeQuit,
@@ -40,10 +37,7 @@ _SAME: dict[type[DomainEvent], type[DomainEvent]] = {
 
 
 def profile_line(profile: Profile) -> str:
-    """Name the profile, its options, and the events of ours that it can and cannot say.
-
-    Of the two lists it is the shorter one: with our count of kinds it says as much.
-    """
+    """Return the profile, its options and the shorter list of emitted or missing events."""
     options = ", ".join(f"{name} = {json.dumps(v)}" for name, v in profile.options.items())
     said = {*profile.says, *(_SAME[kind] for kind in profile.says if kind in _SAME)}
     names = sorted(NAMES[kind] for kind in profile.says)
@@ -58,7 +52,7 @@ def profile_line(profile: Profile) -> str:
 
 
 def on_chain_line(config: Config, reader: EventReader) -> str:
-    """Say what of this network can go on chain, and what is missing for it now."""
+    """Return which actions can go on-chain, and which settings are missing for them."""
     what = possible_on_chain(reader.profile, has_feed=config.feed.url is not None)
     if config.feed.url is not None and not config.feed.may_publish:
         return f"{what}. Nothing now: feed.may_publish is off"
@@ -70,7 +64,7 @@ def on_chain_line(config: Config, reader: EventReader) -> str:
 
 
 def possible_on_chain(profile: Profile, *, has_feed: bool = False) -> str:
-    """Say whether scores, kickouts and starts of tasks of its networks can go on chain.
+    """Return whether scores, kickouts and task starts of a profile's networks can go on-chain.
 
     See docs/how-to/connect-your-network.md#what-each-profile-can-put-on-chain.
     """
@@ -90,7 +84,7 @@ def _kickouts(target: KickTarget | None) -> str:
 
 
 def contracts_line(reader: EventReader) -> str:
-    """Name the contracts, where they are, and from which block on, as far as that is known."""
+    """Return the contracts with their addresses and, where known, start blocks."""
     profile = reader.profile
     return "; ".join(
         f"{name} {address}{_since(profile.contracts.get(name))}"
@@ -105,9 +99,9 @@ def _since(contract: Contract | None) -> str:
 
 
 def profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
-    """Say what scoring loses by the profile, and what is left out before the first block."""
+    """Yield what scoring loses with this profile, and history before the start block."""
     profile, rules = reader.profile, configured_rules(config)
-    # A feed beside the chain says what the profile leaves out.
+    # A feed supplies the events that the profile lacks.
     if config.feed.url is None:
         lacking = [*missing_event_types(profile.says, rules), *_unscored(profile, rules)]
     else:
@@ -124,7 +118,7 @@ def profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
 
 
 def _unscored(profile: Profile, rules: Rules) -> Iterator[str]:
-    """Say where legacy rules would have nothing to score."""
+    """Yield a warning if legacy rules would have nothing to score."""
     if rules.legacy is not None and not (profile.has_rounds or GroupValidated in profile.says):
         yield (
             f"{rules.name} scores tasks of two rounds and groups that were compared, and it "
@@ -133,7 +127,7 @@ def _unscored(profile: Profile, rules: Rules) -> Iterator[str]:
 
 
 def registration_line(config: Config) -> str:
-    """Say what new nodes cost the transmitter while gas is as dear as it may be."""
+    """Return the registration cost of new nodes at the maximum gas price."""
     limits, least = config.limits, config.oracle.min_scores
     cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
     return (
@@ -145,9 +139,9 @@ def registration_line(config: Config) -> str:
 
 
 def registration_warnings(config: Config) -> Iterator[str]:
-    """Say where new nodes keep a report waiting: those that are there, and not what might be.
+    """Yield warnings if waiting new nodes make a report too expensive.
 
-    How many come at once a database alone tells; a contract takes no more than so many in a round.
+    Only nodes that wait in the database count; the contract accepts a limited number per round.
     """
     name, most = "max_cost_per_transaction_wei", config.limits.max_cost_per_transaction_wei
     if most < REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
@@ -163,7 +157,7 @@ def registration_warnings(config: Config) -> Iterator[str]:
 
 
 def _waiting(config: Config) -> int:
-    """Count who would get an index with the next report, where there is a database."""
+    """Return the number of nodes that would get an index with the next report, if indexed."""
     if schema_state(config.database.url).age is not SchemaAge.CURRENT:
         return 0
     with open_records(config) as records, records.store.reading() as uow:

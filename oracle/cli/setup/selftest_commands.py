@@ -1,4 +1,4 @@
-"""`selftest`: tries everything that publishing needs, signs what is void, and sends nothing."""
+"""`selftest`: tests everything that publishing needs with void signatures, and sends nothing."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -54,12 +54,12 @@ from oracle.txmgr.context import TxContext
 from oracle.txmgr.dry_run import dry_context, dry_run_text
 from oracle.txmgr.nonce_sync import reconcile
 
-# A task that there is not.
+# The key of a task that cannot exist.
 _NO_TASK = TaskKey("0x" + 64 * "0")
 
 
 def _attempt(checks: list[SelfTestCheck], name: str, attempt: Callable[[], str]) -> None:
-    """Note what was found, or why not; go on either way."""
+    """Run one check and record its result; never raise an OracleError."""
     try:
         checks.append(SelfTestCheck(check=name, passed=True, detail=attempt()))
     except OracleError as error:
@@ -67,7 +67,7 @@ def _attempt(checks: list[SelfTestCheck], name: str, attempt: Callable[[], str])
 
 
 def register(app: typer.Typer) -> None:
-    """Put `selftest` on the command line."""
+    """Register `selftest` on the command line."""
     app.command("selftest", epilog="Example: qos-oracle selftest --offline --json")(selftest)
 
 
@@ -79,10 +79,10 @@ def selftest(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Try keys, endpoints, contract, database and balances; exit code 1 where anything fails.
+    """Test keys, endpoints, contract, database and balances.
 
-    Each key signs what no contract would take: a report of round 0, a call with a nonce that no
-    account comes to. Nothing is sent and nothing is written.
+    Exit code 1 if a check fails. Each key signs data that no contract accepts: a report of round
+    0, and a call with a nonce that no account reaches. Nothing is sent or written.
     """
     checks: list[SelfTestCheck] = []
     settings = load_config(config)
@@ -117,7 +117,7 @@ def selftest(
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """What the checks share; the endpoints and each key are opened once, if at all."""
+    """The context shared by the checks; endpoints and keys are opened once, on first use."""
 
     config: Config
     open_endpoints: Callable[[], ChainSource]
@@ -140,14 +140,14 @@ def _try_keys(reach: _Reach, checks: list[SelfTestCheck], *, is_online: bool) ->
 
 
 def _lease(store: Store) -> str:
-    """Say who works on the database: it must be there, and be of this version."""
+    """Return the holder of the lease; the database must exist and have this version's schema."""
     with store.reading() as uow:
         working = worker(uow.lease.current())
     return "the lease is free" if working is None else f"the lease is held by {working}"
 
 
 def _endpoint(reach: _Reach, place: int) -> str:
-    """Ask an endpoint by itself which chain it is of."""
+    """Check that one endpoint serves the configured chain."""
     wanted = reach.config.chain.id
     with fresh_endpoints(reach.config, reach.open_endpoints()) as pool:
         line = pool.view().all[place]
@@ -157,7 +157,7 @@ def _endpoint(reach: _Reach, place: int) -> str:
 
 
 def _contract(reach: _Reach, store: Store | None) -> str:
-    """Compare it with the configuration: code, rules, signers, limits."""
+    """Compare the contract with the configuration: code, rules, signers, limits."""
     config, reader = reach.config, open_reader(reach.config)
     expected = expected_contract(config, reader, reporter_keys(reach.open_key))
     chain, address = check_chain(config, reach.open_endpoints(), store), oracle_address(config)
@@ -168,7 +168,7 @@ def _contract(reach: _Reach, store: Store | None) -> str:
 
 
 def _key(reach: _Reach, role: Role) -> str:
-    """Open a key, have it sign something void, and recover it."""
+    """Open a key, sign void data with it, and recover the address."""
     signer = _opened(reach, role)
     config, chain_id = reach.config, reach.config.chain.id
     if role == "signer":
@@ -193,7 +193,7 @@ def _balance(reach: _Reach, role: Role) -> str:
 
 
 def _apart(reach: _Reach) -> str:
-    """Compare the keys that can be opened; what keeps one from it is told beside it."""
+    """Check that opened keys differ; a key that cannot be opened has its own failed check."""
     found: dict[Role, Address | None] = {}
     for role in ROLES:
         with suppress(OracleError):
@@ -206,7 +206,7 @@ def _apart(reach: _Reach) -> str:
 
 
 def _ask_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
-    """Find out before the first start what would refuse it: a lost database, a used key."""
+    """Detect before the first start whether it would be refused: lost database, used key."""
     config = records.config
     if config.keys.has("transmitter") and config.oracle.address is not None:
         _attempt(checks, "transmitter's nonces", lambda: _transmitter_nonces(records, open_key))

@@ -1,4 +1,4 @@
-"""How what a contract says is put into words: dates, spans, shares; `--json` has it as it is."""
+"""Readable forms of contract values: dates, time spans, shares; `--json` has raw values."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -8,15 +8,15 @@ from oracle.queries.answers import ApiModel
 from oracle.queries.text.human_numbers import span
 from oracle.queries.text.text_tables import in_utc, print_facts
 
-# Ends of names: of moments in unix seconds, and of spans in seconds.
+# Name suffixes of unix timestamps, and of durations in seconds.
 _MOMENTS = ("_at", "paused_until")
 _SPANS = (
     *("_seconds", "_delay", "_interval", "_cooldown"),
     *("kick_window", "bucket_frame"),
 )
-# A span that people would have to divide, in seconds.
+# Durations from this many seconds on are shown in larger units.
 _LONG = 90
-# 40 bits of seconds: longer than there will be a chain.
+# The largest 40-bit number of seconds stands for "for ever".
 _FOR_EVER = 2**40 - 1
 _STEPS = 10_000
 
@@ -29,7 +29,7 @@ def _share(parts: int) -> str:
     return f"{parts / _STEPS:.2%} of the nodes"
 
 
-# What a number counts, by the end of its name; contracts/oracle/Limits.sol has the meanings.
+# Formatters by field name; contracts/oracle/Limits.sol defines the meanings.
 _COUNTS: Mapping[str, Callable[[int], str]] = {
     "kick_below": _qos,
     "big_fall": _qos,
@@ -40,7 +40,7 @@ _COUNTS: Mapping[str, Callable[[int], str]] = {
 
 
 def tell(answer: ApiModel, *, as_json: bool) -> None:
-    """Print an answer; to people without what it leaves out."""
+    """Print an answer; the text form omits empty values."""
     if as_json:
         print_answer(answer)
     else:
@@ -48,14 +48,14 @@ def tell(answer: ApiModel, *, as_json: bool) -> None:
 
 
 def print_values(values: Mapping[str, object]) -> None:
-    """Print values for people, nested ones under their whole names."""
+    """Print values as text; nested values have dotted names."""
     shown = dict(_flat(values))
     width = max(map(len, shown)) + 2
     print_facts(((name.replace("_", " "), said(name, v)) for name, v in shown.items()), width)
 
 
 def said(name: str, value: object) -> str:
-    """Return a value in words, by the name that it has."""
+    """Return a value as text, formatted by its field name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -77,7 +77,7 @@ def _of_number(name: str, value: int) -> str:
 
 
 def _flat(answer: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
-    """Yield nested values under their whole names."""
+    """Yield nested values under their dotted names."""
     for name, value in answer.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name}.")

@@ -1,4 +1,4 @@
-"""Reads what people write on the command line: addresses, numbers, hashes, limits."""
+"""Parsers of command-line values: addresses, numbers, hashes, limits."""
 
 from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -8,7 +8,7 @@ _WORD_BYTES = 32
 
 
 def address_in(written: str) -> Address:
-    """Return an address, or the zero address for an empty text. Raises InputError: not valid."""
+    """Return an address; the zero address for an empty text. Raises InputError: not valid."""
     if not written:
         return ZERO_ADDRESS
     try:
@@ -18,12 +18,12 @@ def address_in(written: str) -> Address:
 
 
 def addresses_in(written: str) -> list[Address]:
-    """Return comma-separated addresses. Raises InputError: one of them is not valid."""
+    """Return comma-separated addresses. Raises InputError: one is not valid."""
     return [address_in(one.strip()) for one in written.split(",")]
 
 
 def number_in(written: str) -> int:
-    """Return a whole number from 0 on. Raises InputError: it is none."""
+    """Return a non-negative whole number. Raises InputError: not a whole number."""
     if not written.isdecimal():
         raise InputError(f"{written}: must be a whole number")
     return int(written)
@@ -38,7 +38,7 @@ def hash_in(written: str) -> bytes:
 
 
 def word_in(written: str) -> bytes:
-    """Return a short word as the contract takes it. Raises InputError: it is too long."""
+    """Return a short text as zero-padded bytes32. Raises InputError: longer than 31 bytes."""
     raw = written.encode()
     if len(raw) >= _WORD_BYTES:
         raise InputError(f"{written}: at most 31 letters")
@@ -46,7 +46,7 @@ def word_in(written: str) -> bytes:
 
 
 def limit_in(written: str) -> tuple[str, int]:
-    """Return a limit's name and number. Raises InputError: they are written otherwise."""
+    """Return a limit's name and number. Raises InputError: not NAME=NUMBER."""
     name, equals, number = written.partition("=")
     if not equals or not number.isdecimal():
         raise InputError(f"--limit {written}: write it as NAME=NUMBER")
@@ -54,7 +54,7 @@ def limit_in(written: str) -> tuple[str, int]:
 
 
 def named_address_in(written: str) -> tuple[str, Address]:
-    """Return a contract's name and address. Raises InputError: they are written otherwise."""
+    """Return a contract's name and address. Raises InputError: not NAME=0x…."""
     name, equals, address = written.partition("=")
     if not equals or not name:
         raise InputError(f"--contract {written}: write it as NAME=0x…")
