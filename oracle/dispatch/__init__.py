@@ -1,1 +1,1 @@
-"""Draws and starts of tasks."""
+"""The dispatcher: draws nodes for waiting tasks and starts the tasks on-chain."""

@@ -1,8 +1,8 @@
 """Draws nodes for waiting tasks at the end of every block, in the transaction that folds it.
 
-And notes who is to download a model as a task starts. A record, like reports: what was drawn
-stands in `draw`, what is to be asked for in `planned_download`, and a rewind takes it back
-exactly. What is armed is never stored: it follows from the state at the cursor (decision 0060).
+The same hook plans model downloads when a task starts. Draws are stored in `draw` and planned
+downloads in `planned_download`; a rewind undoes both exactly. The armed tasks are never stored,
+because they follow from the state at the cursor (decision 0060).
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
@@ -46,11 +46,11 @@ class _FollowerState:
 
 
 class PolicyMemory:
-    """Follows the fold for a policy with a memory; final blocks are kept apart, for cheap reorgs.
+    """Keeps the follower of a policy with a memory up to date with the fold.
 
-    Nothing of it is stored: the same events give the same memory, however often the daemon was
-    started. After a start it reads the stored events once, from the first
-    (docs/explanation/pocket.md#in-the-daemon).
+    The follower of final blocks is kept apart, so that a reorg is cheap. Nothing is stored: the
+    same events give the same memory however often the daemon restarts. After a start the stored
+    events are read once, from the first (docs/explanation/pocket.md#in-the-daemon).
     """
 
     def __init__(self, policy: PocketPolicy, reader: LogReader) -> None:
@@ -60,7 +60,10 @@ class PolicyMemory:
         self._final: _FollowerState | None = None
 
     def at(self, uow: UnitOfWork, block: int) -> PocketFollower:
-        """Return the memory at the end of `block`, whose logs are stored; nobody may change it."""
+        """Return the follower at the end of `block`; callers must not change it.
+
+        The logs of the block are stored.
+        """
         self._settle(uow, block)
         if self._newest is None or self._newest.block > block:
             self._newest = deepcopy(self._final) or self._nothing()
@@ -68,17 +71,17 @@ class PolicyMemory:
         return self._newest.follower
 
     def forget_newest(self) -> None:
-        """Keep only what final blocks said."""
+        """Discard everything that came from blocks that are not final."""
         self._newest = None
 
     def forget_above(self, block: int) -> None:
-        """Keep nothing of what was said above `block`."""
+        """Discard everything that came from blocks above `block`."""
         self._newest = None
         if self._final is not None and self._final.block > block:
             self._final = None
 
     def _settle(self, uow: UnitOfWork, block: int) -> None:
-        """Bring the memory of final blocks up to the one that the cursor knows."""
+        """Advance the follower of final blocks to the final block of the cursor."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if final is not None:
@@ -90,16 +93,16 @@ class PolicyMemory:
         return _FollowerState(self._policy.follow())
 
 
-# What the database remembers of the draws: by which settings, and up to which block.
+# Bookmarks of the draws: the settings they were made by, and the last block drawn for.
 _SETTINGS = "dispatch_settings"
 _THROUGH = "dispatch_through"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNetworkView:
-    """The network as the database has it.
+    """The network as stored in the database, for a drawer.
 
-    For who draws: `memory` of a policy that remembers, and the tasks that have `changed`.
+    `follower_cache`: set for a policy with a memory. `changed_by_key`: the tasks that have changed.
     """
 
     uow: UnitOfWork
@@ -127,23 +130,23 @@ class StoredNetworkView:
 
 
 class DrawHook(BlockHook):
-    """Draws while the fold goes from block to block, from `start_block` on."""
+    """Draws nodes at the end of each folded block, from `start_block` on."""
 
     def __init__(self, settings: DispatchSettings | None, reader: LogReader) -> None:
-        """`settings` None: nobody is drawn; a rewind takes back what was drawn before.
+        """Create the hook; without `settings` nothing is drawn, but a rewind still undoes draws.
 
-        `reader` reads the stored events, for a policy that remembers them.
+        `reader` reads the stored events, for a policy with a memory.
         """
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket
         self._memory = None if policy is None else PolicyMemory(policy, reader)
-        # Tasks that changed since the drawer looked, once it knows who waits.
+        # Tasks that changed since the last draw, recorded once the drawer tracks the waiting tasks.
         self._changed: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 
     @override
     def reset(self) -> None:
-        """Begin anew from what is stored: the state was rewound or a transaction was lost."""
+        """Start again from stored data, after a rewind or a rolled-back transaction."""
         self._changed.clear()
         if self._drawer is not None:
             self._drawer.forget()
@@ -152,7 +155,7 @@ class DrawHook(BlockHook):
 
     @override
     def rebuilding(self) -> None:
-        """Read everything anew: what was stored may have been put right."""
+        """Discard the whole memory, because stored events may have been repaired."""
         if self._memory is not None:
             self._memory.forget_above(-1)
 
@@ -168,7 +171,7 @@ class DrawHook(BlockHook):
 
     @override
     def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
-        """Draw at the end of a block; one that was drawn at before is only looked at again."""
+        """Draw at the end of a block, or only catch up if the block was drawn for before."""
         if self._drawer is None:
             return
         view = StoredNetworkView(uow, self._memory, self._changed)
@@ -178,7 +181,7 @@ class DrawHook(BlockHook):
                 self._drawer.resume(view, block, active_draws_in(uow))
             return
         if block.number == self.first_block:
-            # Of other settings, that ended here.
+            # These draws were made by earlier settings, which end at this block.
             _void(uow, [one.task for one in uow.draws.active()], block.number)
         turn = self._drawer.turn(view, block)
         _void(uow, turn.over, block.number)
@@ -189,7 +192,7 @@ class DrawHook(BlockHook):
 
     @override
     def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Undo what was drawn, and what ended, above the ancestor."""
+        """Undo the draws, the ends of draws and the planned downloads above the ancestor."""
         if self._memory is not None:
             self._memory.forget_above(ancestor)
         uow.draws.take_back_above(ancestor)
@@ -200,7 +203,7 @@ class DrawHook(BlockHook):
 
 
 def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Let nobody be drawn with a gap, or by two kinds of settings from one start block.
+    """Check that no block from `start_block` on lacks draws or was drawn for by other settings.
 
     Raises:
         InputError: blocks from `start_block` on were folded without draws, or by other settings.
@@ -226,12 +229,12 @@ def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:
 
 
 def refuse_other_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Let nobody judge the draws of a database by settings that did not make them.
+    """Check that the draws in the database were made by these settings.
 
-    A database that draws nothing may be looked at by any.
+    A database without draws passes with any settings.
 
     Raises:
-        InputError: it draws by other ones.
+        InputError: the draws were made by other settings.
     """
     known = uow.bookmarks.get(_SETTINGS)
     if known is not None and known != settings.sign:
@@ -242,14 +245,14 @@ def refuse_other_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
 
 
 def _back_to(block: int) -> str:
-    """Say how to come to where nothing above `block` is folded; no block is below the first."""
+    """Return the command after which no block above `block` is folded; blocks start at 0."""
     if block < 0:
         return "start with an empty database"
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
 def active_draws_in(uow: UnitOfWork) -> dict[TaskKey, Address]:
-    """Return who is to start which task, at the cursor."""
+    """Return the node drawn for each task whose draw is active at the cursor."""
     return {one.task: one.node for one in uow.draws.active()}
 
 

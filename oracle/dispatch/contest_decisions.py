@@ -1,4 +1,4 @@
-"""Settles contests within their window, by the result that the second group found.
+"""Settles contests within their window, by the result of the second group.
 
 The call that waits for the window's end is replaced in one commit by a call with the result, so
 that a contest has one call at a time. See docs/explanation/dispatch.md#results.
@@ -30,10 +30,10 @@ _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 
 
 class _Decision(NamedTuple):
-    """A contest whose second group was compared.
+    """A contest whose second group has been compared.
 
-    `call`: the call that waits for the window's end. `verdict`: the second group's, None where
-    it has no majority.
+    `call`: the call that waits for the window's end. `verdict`: the second group's, None if it has
+    no majority.
     """
 
     call: Intent
@@ -44,11 +44,11 @@ class _Decision(NamedTuple):
 def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the settlement of each contest that its second group has decided, once a block.
 
-    Return None where there is none. The second group was compared in a final block, so that no
+    Return None if no contest is decided. The second group was compared in a final block, so that no
     reorg changes its verdict.
 
     Raises:
-        TransientError: no endpoint returns how a group stands.
+        TransientError: no endpoint returns the state of a group.
     """
     if context.tx.is_stopped():
         return None
@@ -99,7 +99,7 @@ def _contests_with_second_group(
 def _read_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[_Decision]]:
-    """Return the contests that are settled, and those that can be, as of the final block."""
+    """Return the settled contests, and those that can be settled, as of the final block."""
     lines, network = context.tx.lines(), context.tx.publisher.domain.contract
     block = hex(heads.final.number)
     settled, decisions = [], []
@@ -116,9 +116,9 @@ def _read_contests(
 
 
 def _result_of(context: DispatchContext, uow: UnitOfWork, decision: _Decision) -> Hash | None:
-    """Return the result that the contract takes for this verdict, None where it is not known.
+    """Return the result that the contract accepts for this verdict, or None if it is unknown.
 
-    Without a majority in the second group nobody is slashed whatever the result, so that the
+    Without a majority in the second group no node is slashed whatever the result, so that the
     stakes are released at once.
     """
     second, verdict = decision.second, decision.verdict

@@ -1,9 +1,9 @@
-"""Ends contests: when the window for a second group is over, the held stakes are released.
+"""Ends contests: the held stakes are released when the window for a second group closes.
 
-A contest is found among the groups of final blocks, so that no reorg takes it back. Its call is
-planned at once and waits in the outbox until the window is over. As long as it waits, a second
-group may be ordered (`second_groups`) and decide the contest (`contest_decisions`).
-See docs/explanation/dispatch.md#contests.
+Contests are found among the groups of final blocks, so that no reorg removes one. The call is
+planned at once and waits in the outbox until the window closes. Meanwhile a second group may be
+ordered (`second_groups`) and decide the contest (`contest_decisions`). See
+docs/explanation/dispatch.md#contests.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ _SCANNED = "contests_scanned"
 _PRIORITY = 275
 # Percent of the budget that is kept for starts of tasks that others pay for.
 _KEPT_FOR_STARTS = 50
-# Groups, or open contests, of one step: the contract is asked about each.
+# Groups, or open contests, of one step; each takes a request to the contract.
 _AT_ONCE = 20
 _RETRY_SECONDS = 60
-# Groups that closed longer ago, in seconds, are left to the owners of the stakes.
+# Contests of older groups, in seconds since they closed, are left to the owners of the stakes.
 _MAX_AGE = 30 * 86_400
 
 
@@ -47,10 +47,10 @@ class _Contest(NamedTuple):
 
 
 def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the end of each contest that became final since the last check; None without one.
+    """Plan the end of each contest that became final since the last check; return None without one.
 
     Raises:
-        TransientError: no endpoint returns how a group stands.
+        TransientError: no endpoint returns the state of a group.
     """
     if context.tx.is_stopped():
         return None
@@ -78,7 +78,7 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
 def open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
     """Return the calls that wait for the end of their window at a block time.
 
-    A call that settles by a verdict is not among them: its contest is decided.
+    Calls that settle by a verdict are left out, because their contest is decided.
     """
     planned = uow.outbox.intents.in_states(account, [IntentState.PLANNED])
     waiting = [
@@ -141,10 +141,10 @@ class SettleContestCall(CallKind):
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        """End the call of a contest that is over; else let it wait.
+        """End the call if its contest is over, else let the call wait.
 
         The contract refuses a wrong result, and refuses any result before the second group was
-        compared. When the window is over, it takes the call and slashes nobody.
+        compared. After the window it accepts the call and slashes no node.
         """
         name = "" if result.refusal is None else result.refusal.name
         if name == "NotContested":

@@ -1,6 +1,6 @@
-"""The calls of the dispatcher: starts of drawn tasks, words about the queue, and requests.
+"""The calls of the dispatcher: starts of drawn tasks, queue updates, and download requests.
 
-What is not wanted any more never leaves.
+A call that is no longer planned is never sent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,41 +42,40 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
 from oracle.txmgr.context import TxContext
 
-# How the outbox names them.
+# Kinds of these calls in the outbox.
 START_TASK, START_GROUP = "start_task", "start_group"
 QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
 STARTS = frozenset({START_TASK, START_GROUP})
 REQUEST_DOWNLOAD = "request_download"
-# Why a call of the dispatcher is given up.
+# The reason for ending a call of the dispatcher.
 NOT_WANTED = "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
-# Starts first; then room in the queue; then the mere word that a task waits; then what serves
-# the tasks to come.
+# Priorities: starts come first, then drops from the queue, then queue notices, then downloads for
+# later tasks.
 _START, _DROP, _QUEUE, _DOWNLOAD = 100, 150, 200, 250
-# An old seed block that is final needs no checking; its hash may be out of the contract's reach.
+# An old and final seed block needs no check; its hash may be out of the contract's reach.
 _CHECKED_BLOCKS = 200
-# Of a hundred wei of the budget so many are kept for starts, whoever floods the queue or invents
-# models.
+# Percent of the budget kept for starts, so that queue spam or invented models cannot use it up.
 _KEPT_FOR_STARTS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """What dispatching needs beside an account: who is drawn, and how many tasks may wait.
+    """An account with the dispatch settings: the policy and the size of the queue.
 
-    `probing` None: no system task is created. `results` None: results that the chain does not
-    hold are not known.
+    `probing` None: no system task is created. `results` None: results that the chain does not hold
+    are unknown.
     """
 
     tx: TxContext
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     results: ResultsFolder | None = None
-    # By kind of call, the hash of the block at which its planner checked the network last.
+    # By kind of call, the hash of the block at which its planner last checked the network.
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
 
 class CallKey(NamedTuple):
-    """What a request of the dispatcher is about; `subject` names it for ever."""
+    """The identity of a dispatcher call; `subject` identifies it permanently."""
 
     kind: str
     subject: str
@@ -84,10 +83,10 @@ class CallKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A call that makes sense now, about these tasks.
+    """A call that is valid now, with the tasks it concerns.
 
-    `draws`: those that it starts, of a group in the order of its tasks; all by one seed block.
-    `download`: who is asked.
+    `draws`: the draws that the call starts, for a group in the order of its tasks, all by one seed
+    block. `download`: the node and the model of a download request.
     """
 
     about: CallKey
@@ -98,18 +97,18 @@ class Want:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether two of it must never be ready together: each costs, or moves, by itself."""
+        """Whether no second such call may be ready, because each call has a cost or an effect."""
         return bool(self.draws) or self.download is not None
 
 
 def wanted_now(uow: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, Want]:
-    """Return the calls that make sense at the cursor, in the order of their urgency."""
+    """Return the calls that are valid at the cursor, the most urgent first."""
     wants = (*_starts(uow, settings), *_about_the_queue(uow, settings), *_downloads(uow))
     return {want.about: want for want in wants}
 
 
 def key_of(call: Intent) -> CallKey:
-    """Return what a call is about."""
+    """Return the key of a call."""
     return CallKey(call.request.kind, call.request.subject)
 
 
@@ -124,7 +123,7 @@ def _starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
 
 
 def _group_starts(uow: UnitOfWork, active: Sequence[StoredDraw]) -> Iterator[Want]:
-    """Yield a start for each group that is drawn for: all its draws are of one block."""
+    """Yield a start for each drawn group; all draws of a group are of one block."""
     tasks = uow.tasks.named({draw.task for draw in active})
     groups: dict[GroupKey, list[StoredDraw]] = {}
     for draw in sorted(active, key=lambda one: age_of(tasks[one.task])):
@@ -137,18 +136,18 @@ def _group_starts(uow: UnitOfWork, active: Sequence[StoredDraw]) -> Iterator[Wan
 
 
 def _downloads(uow: UnitOfWork) -> Iterator[Want]:
-    """Ask for models. A request of a block that was reorged is the same one, if it is still so."""
+    """Yield the download requests; a request of a reorged block keeps its key if still valid."""
     for each in wanted_downloads(uow):
-        # A name from the chain, which may hold what no database takes.
+        # The name comes from the chain and may hold characters that no database accepts.
         model = each.model.encode("unicode_escape").decode()
         about = CallKey(REQUEST_DOWNLOAD, f"node={each.node}:model={model}")
         yield Want(about, (each.task,), _DOWNLOAD, download=each)
 
 
 def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
-    """Tell of the tasks that found no node, and drop those for which there is no room.
+    """Yield notices of tasks without a free node, and drops of tasks beyond the queue's capacity.
 
-    A group is dropped whole: not where a node was drawn for one of its tasks, or has one.
+    A group is dropped as a unit, unless a node was drawn for one of its tasks or runs one.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -182,7 +181,7 @@ def _want_drop(drop: Drop) -> Want:
 
 
 def calldata_of(want: Want, heads: Heads) -> str:
-    """Return the input of the call that is wanted.
+    """Return the calldata of a planned call.
 
     A start that checks its seed block gives way to a plain one when that block is final and old.
     """
@@ -212,9 +211,9 @@ def _start_calldata(want: Want, heads: Heads) -> str:
 
 
 class DispatcherCall(CallKind):
-    """A call of the dispatcher. A refusal waits a block: the index may be behind the contract.
+    """A call of the dispatcher. A refused call waits a block, as the index may lag the contract.
 
-    Once the index has caught up the call is no longer planned. A call that ended at the refusal
+    Once the index has caught up, the call is no longer planned. A call that ended at the refusal
     would be planned again at once, over and over.
     """
 
@@ -225,7 +224,7 @@ class DispatcherCall(CallKind):
     def still_wanted_all(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Decide on all calls together: one read of the plan serves them all."""
+        """Decide on all calls together, so that the plan is read once."""
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             return [Decision.go()] * len(calls)
         if not self._context.tx.is_at_head(uow, heads):
@@ -252,7 +251,7 @@ class DispatcherCall(CallKind):
 
 
 class _DispatchCall(DispatcherCall):
-    """A call about tasks in the queue, valid while the plan of now contains the same call."""
+    """A call about queued tasks, valid while the current plan contains the same call."""
 
     @override
     def _decide_at_head(
@@ -262,7 +261,7 @@ class _DispatchCall(DispatcherCall):
         return [_as_wanted(one, wanted, heads) for one in calls]
 
     def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
-        """Yield what is wanted of this kind, and perhaps of others."""
+        """Yield the planned calls of this kind, and possibly of others."""
         return _about_the_queue(uow, self._context.settings)
 
 
@@ -277,7 +276,7 @@ class StartCall(_DispatchCall):
 
     @override
     def calldata_to_try(self, call: Intent, heads: Heads) -> str:
-        """A start as of the newest block is tried without the check of that block."""
+        """Return the calldata to simulate; a start as of the newest block omits its check."""
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
         return without_as_of(request.calldata) if is_newest else request.calldata
@@ -290,21 +289,21 @@ class StartGroupCall(StartCall):
 
 
 class QueueCall(_DispatchCall):
-    """The word that no node is free for a task."""
+    """The notice that no node is free for a task."""
 
     name = QUEUE_TASK
     reserve_share = _KEPT_FOR_STARTS
 
 
 class DropCall(_DispatchCall):
-    """A task, or a group as one, leaves the queue, which has no room for it."""
+    """The removal of a task or of a group from the queue, which has no room for it."""
 
     name = DROP_TASK
     reserve_share = _KEPT_FOR_STARTS
 
 
 class DownloadCall(_DispatchCall):
-    """A node is asked to download a model."""
+    """A request to a node to download a model."""
 
     name = REQUEST_DOWNLOAD
     reserve_share = _KEPT_FOR_STARTS

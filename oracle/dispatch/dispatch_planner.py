@@ -1,4 +1,4 @@
-"""Plans what the dispatcher wants on chain now: starts, words about the queue, requests."""
+"""Plans the dispatcher's calls: task starts, queue updates and download requests."""
 
 from collections.abc import Iterator
 
@@ -20,9 +20,9 @@ from oracle.txmgr.deferral import held_back
 
 
 def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan what is wanted and not yet on its way, up to `max_in_flight`; None: nothing.
+    """Plan the calls that are due and not yet pending, up to `max_in_flight`, or return None.
 
-    History plans nothing: a draw that stands there may be over since.
+    Nothing is planned during backfill, because a draw of that time may have ended since.
     """
     if context.tx.is_stopped():
         return None
@@ -41,7 +41,7 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
 
 
 def _requests(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> Iterator[CallRequest]:
-    """Yield what is wanted, with its reason; words about the queue keep no start waiting."""
+    """Yield the requests of planned calls; calls about the queue never delay a start."""
     settings = context.settings
     intents = uow.outbox.intents.unfinished(context.tx.account)
     given_up = _given_up(context, uow, heads)
@@ -58,10 +58,10 @@ def _requests(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> Iterat
 
 
 def _given_up(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
-    """Return the calls that were mined and failed, 2, 4, 8 … blocks ago, with each try longer.
+    """Return the ids of calls that were mined and failed 2, 4, 8 … blocks ago, doubling per try.
 
-    What they were for may still be wanted, and a node and a task wait for it: not until the
-    failure is final. Should a reorg let both succeed, the contract refuses the second.
+    A node and a task may still wait for the call, so it is retried before the failure is final.
+    Should a reorg let both succeed, the contract refuses the second.
     """
     given_up = set()
     for slot in uow.outbox.slots.watched(context.tx.account):

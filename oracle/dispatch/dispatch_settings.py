@@ -1,4 +1,4 @@
-"""What a network chose for dispatching: from which block on, how tasks and nodes are weighed."""
+"""The dispatch settings of a network: the first block, the policy, weights and prices."""
 
 import hashlib
 import json
@@ -18,14 +18,13 @@ from oracle.systems.registry import policies, policy_named
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The numbers of `[dispatch]`. All but the last three decide who is drawn.
+    """The numbers of `[dispatch]`. All but the last three decide which node is drawn.
 
-    `policy`: its name; `weighting` is not looked at where it is a legacy one (`trios`).
-    `start_block`: the first block at whose end a task may be armed (decision 0060).
+    `policy`: its name; `weighting` is ignored for a legacy policy (`legacy_policy`) and for one of
+    Pocket's. `start_block`: the first block at whose end a task may be armed (decision 0060).
     `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
-    are on their way to the chain at the same time. `change`: numbers of the policy that are not
-    its published ones, as text; `weighting` is not looked at where it is one of Pocket's.
-    `spread`: who is asked for downloads; nobody, where the policy is not one of Crynux's.
+    may be pending at the same time. `change`: policy parameters that differ from the published
+    ones, as text. `spread`: limits of model downloads; unused unless the policy is one of Crynux's.
     """
 
     start_block: int
@@ -40,19 +39,19 @@ class DispatchSettings:
 
     @property
     def pocket(self) -> PocketPolicy | None:
-        """Return the policy where it is one that remembers outcomes; None: by rows alone."""
+        """Return the policy if it remembers outcomes; None: the policy reads node rows only."""
         found = policy_named(self.policy, self.change)
         return found if isinstance(found, PocketPolicy) else None
 
     @property
     def trios(self) -> LegacyPolicy | None:
-        """Return the policy where it starts groups of three at a time; None: single tasks."""
+        """Return the policy if it starts groups of three; None: the policy starts single tasks."""
         found = policies().get(self.policy)
         return found if isinstance(found, LegacyPolicy) else None
 
     @property
     def sign(self) -> str:
-        """Return what two daemons share that draw the same nodes from the same chain."""
+        """Return a fingerprint of all settings that decide which node is drawn."""
         told = {
             "start_block": self.start_block,
             "rules": hashlib.sha256(self.rules.to_json().encode()).hexdigest(),

@@ -1,8 +1,8 @@
-"""Decides, as tasks start, which nodes are asked to download their models, and what still is so.
+"""Plans model downloads as tasks start, and finds the planned ones that are still due.
 
-Part of what is done at the end of every block, like the draws: a function of the chain. The record
-stands until the request is on chain, and no longer than `PLANNED_SECONDS`.
-See docs/explanation/dispatch.md#pre-download.
+Downloads are planned at the end of every block, like the draws, as a function of the chain. A plan
+is kept until its request is on-chain, and no longer than `PLANNED_DOWNLOAD_SECONDS`. See
+docs/explanation/dispatch.md#pre-download.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,17 @@ from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.crynux.predownload import is_any_scarce, predownloads
 from oracle.systems.policy import PolicyInput
 
-# So long, in block time, what was decided is worth sending: then the model may not be wanted any
-# more. As long as the network gives a node for a download.
+# Lifetime of a planned download, in block time, because later the model may no longer be needed.
+# The network gives a node the same time for a download.
 PLANNED_SECONDS = 1_800
 
 
 def plan_downloads(
     uow: UnitOfWork, drawer: BlockDrawer, block: BlockRef, over: Sequence[TaskKey]
 ) -> None:
-    """Note who is to be asked for the models of the tasks that started in `block`.
+    """Store the downloads to request for the models of the tasks that started in `block`.
 
-    `drawer` stands at its end; `over` are the tasks whose draws stood before it, and no more.
+    `drawer` is at the end of the block; `ended_draws` are the tasks whose draws ended in it.
     """
     spread, weighting = drawer.settings.spread, drawer.settings.weighting
     for task in _started(uow, block, over) if spread.per_day else ():
@@ -43,9 +43,9 @@ def plan_downloads(
 
 
 def wanted_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
-    """Return the requests that make sense at the cursor, the oldest first.
+    """Return the download requests that are due at the cursor, the oldest first.
 
-    The node is a member that lacks the model, and nobody has asked it since.
+    The node is a member that lacks the model and has not been asked for it since.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -58,7 +58,7 @@ def wanted_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
 def with_planned(
     network: PolicyInput, planned: Iterable[PlannedDownload]
 ) -> Mapping[Address, Node]:
-    """Return the nodes as if they had been asked for what they are to be asked for."""
+    """Return the nodes as if the planned downloads had been requested already."""
     nodes = dict(network.nodes)
     for each in planned:
         node = nodes.get(each.node)
@@ -81,7 +81,7 @@ def _is_wanted(planned: PlannedDownload, node: Node | None) -> bool:
 
 
 def _started(uow: UnitOfWork, block: BlockRef, over: Sequence[TaskKey]) -> list[Task]:
-    """Return those of these tasks that started in the block, in the order of their starts."""
+    """Return those of the tasks that started in the block, in the order of their starts."""
     places = [
         (each.started_at, each)
         for each in uow.tasks.named(over).values()

@@ -1,4 +1,4 @@
-"""Plans the draws of one block after the other, over whatever tells how the network stands."""
+"""Plans the draws of one block after another, over any view of the network."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ from oracle.systems.waiting_line import (
 
 
 class NetworkView(Protocol):
-    """Tasks and nodes as they stand at the end of a block."""
+    """The tasks and nodes at the end of a block."""
 
     def waiting(self) -> Sequence[Task]:
         """Return the tasks that were created, and have neither started nor ended."""
@@ -55,7 +55,7 @@ class NetworkView(Protocol):
         ...
 
     def changed_tasks(self) -> Iterable[Task]:
-        """Return the tasks whose row changed since this or `waiting` was asked; perhaps others."""
+        """Return the tasks whose row changed since the last call, and possibly others."""
         ...
 
     def changed_since(self, block: int | None) -> Iterable[Node]:
@@ -63,13 +63,13 @@ class NetworkView(Protocol):
         ...
 
     def remembered(self, block: int) -> PocketFollower:
-        """Return what a policy that remembers knows at the end of `block`."""
+        """Return the follower of a policy with a memory, at the end of `block`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _PoolAt:
-    """The pool at one block time, with those of it that could be given a task.
+    """The pool of a Crynux policy at one block time, with its free nodes.
 
     `explains`: lists the candidates of every draw, which takes several times as long as the draw.
     """
@@ -84,9 +84,10 @@ class _PoolAt:
         return Choice(self.pool.draw(one.task, self.time, seed, taken=taken), candidates)
 
     def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        """Look through the free nodes alone.
+        """Return whether a free node fits, by the free nodes alone.
 
-        The pool would get ready for every kind of task that waits; creators invent thousands.
+        The pool would build a view for every kind of waiting task, and creators can invent
+        thousands.
         """
         return self.free.has_fitting(one.asked.wanted, taken)
 
@@ -100,26 +101,26 @@ class _PoolAt:
 
 
 class BlockDrawer:
-    """The plan at the end of block `at`, and the pool that it draws from.
+    """The plan at the end of block `block_number`, and the pool it draws from.
 
-    Kept in memory between two blocks; `resume` gives back what was forgotten.
+    The drawer is kept in memory between two blocks; `resume` restores it after a reset.
     """
 
     def __init__(self, settings: DispatchSettings, *, explains: bool = False) -> None:
-        """`explains`: say with every draw who the candidates were, and their weights."""
+        """Create a drawer; with `explains`, every draw lists its candidates and their weights."""
         self.settings = settings
         self.explains = explains
-        # Looked up once: it is asked for at every change of a node.
+        # Computed once, because every change of a node reads it.
         self._remembers, self._trios = settings.pocket is not None, settings.trios
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing: the state went back, or is not what memory says."""
+        """Discard everything, because the state was rewound or differs from memory."""
         self.at: int | None = None
         self.plan = NOTHING_PLANNED
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
         self._free = FreeNodes(self.settings.rules, self.settings.weighting)
-        # Of the policies that measure a node among all: Pocket's, and the legacy one's B.
+        # Used by policies that compare each node with all others: Pocket's, and the legacy one's B.
         self._members: dict[Address, Node] = {}
         # The block up to which the pool has seen the nodes' changes.
         self._seen: int | None = None
@@ -127,26 +128,26 @@ class BlockDrawer:
 
     @property
     def is_following(self) -> bool:
-        """Tell whether tasks that change have to be told of: those that wait are known."""
+        """Return whether changed tasks must be passed on, because the waiting tasks are tracked."""
         return self._waiting is not None
 
     def resume(
         self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
     ) -> None:
-        """Stand at the end of `block`, where these draws stand; what is armed follows."""
+        """Restore the plan at the end of `block` from the active draws."""
         line = self._line_at(view)
         armed = ready_tasks(line, active, self._pool_at(view, block)) if line else ()
         self.plan, self.at = AssignmentPlan(dict(active), frozenset(armed)), block.number
 
     def rest(self, block: int) -> None:
-        """Stand at the end of `block`: up to there nobody waits and no draw stands."""
+        """Move to the end of `block`, with no waiting task and no active draw up to there."""
         self.plan, self.at = NOTHING_PLANNED, block
 
     def turn(self, view: NetworkView, block: BlockRef) -> PlanStep:
-        """Go on to the end of `block`; the first one starts from an empty plan.
+        """Advance to the end of `block`; the start block begins with an empty plan.
 
         Raises:
-            FatalError: it does not follow the block that we stand at.
+            FatalError: `block` does not follow the drawer's block.
         """
         if block.number == self.settings.start_block:
             self.plan = NOTHING_PLANNED
@@ -161,12 +162,12 @@ class BlockDrawer:
         return turn
 
     def free_at(self, time: int) -> Iterator[Node]:
-        """Yield who could be given a task, as the last turn left them."""
+        """Yield the nodes that could be given a task, as of the last block drawn for."""
         self._free.settle(time)
         return iter(self._free.nodes.values())
 
     def network_at(self, time: int) -> PolicyInput:
-        """Return the members, as the last turn that had to draw or to look at a draw saw them."""
+        """Return the members as of the last block that had waiting tasks or active draws."""
         return PolicyInput(self._pool.members, self.settings.rules, time)
 
     def _line_at(self, view: NetworkView) -> Line:
@@ -192,7 +193,7 @@ class BlockDrawer:
         return _PoolAt(self._pool, free, block.time, self.explains)
 
     def _put(self, node: Node) -> None:
-        """Take in a copy of a node's row as it is now: the fold goes on changing its own."""
+        """Apply a copy of a node's current row, because the fold goes on changing its own row."""
         address = node.address
         if not self._remembers and self._trios is None:
             self._pool.put(node)
@@ -209,7 +210,7 @@ class BlockDrawer:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """What waits, and every task of the groups of what is in one, as they stand at the cursor."""
+    """The waiting tasks, and every task of their groups, as of the cursor."""
 
     settings: DispatchSettings
     waiting: Sequence[Task]
@@ -217,15 +218,15 @@ class QueueView:
 
     @property
     def line(self) -> list[InLine]:
-        """Return what waits in order: the most valuable first; under a legacy policy by threes."""
+        """Return the queue items, the most valuable first; groups of three if legacy."""
         return sort_by_value(_line_up_of(self.settings)(self.waiting, self.fellows))
 
     def drops(self, overflow: Iterable[Task]) -> list[Drop]:
-        """Return what leaves the queue together: `overflow`, and what can never start.
+        """Return the drops: the tasks of `overflow`, and tasks that can never start.
 
-        That is what the policy never starts, whoever is free, and what is left of dead groups:
-        their fees would lie there for nothing. A group is named once, and not while a task of it
-        has a node.
+        Tasks never start if the policy cannot start them whichever node is free, or if their group
+        is dead: their fees would be locked for nothing. A group is listed once, and not while a
+        node runs one of its tasks.
         """
         groups = tasks_by_group(self.fellows)
         if self.settings.trios is not None:
@@ -241,7 +242,7 @@ class QueueView:
 
 
 def queue_at(view: NetworkView, settings: DispatchSettings) -> QueueView:
-    """Read what waits, once."""
+    """Load the waiting tasks and the tasks of their groups, once."""
     waiting = view.waiting()
     groups = frozenset(task.group for task in waiting if task.group is not None)
     return QueueView(settings, waiting, view.of_groups(groups) if groups else ())

@@ -1,4 +1,4 @@
-"""The nodes at the end of one block, as Pocket's policies draw from them.
+"""The pool of nodes at the end of a block, as Pocket's policies draw from it.
 
 See docs/explanation/pocket.md#in-the-daemon.
 """
@@ -18,10 +18,10 @@ from oracle.systems.weighted_draw import draw
 
 @dataclass(frozen=True, slots=True)
 class PocketPool:
-    """Satisfies `Pool`. `follower` has seen everything up to the end of the block.
+    """A `Pool` whose `follower` has seen every event up to the end of the block.
 
-    `network`: the rows of all members, at the block's time. `free`: those of them that run
-    nothing. `explains`: lists the candidates of every draw.
+    `network`: the rows of all members, at the block's time. `free`: the members that run nothing.
+    `explains`: lists the candidates of every draw.
     """
 
     follower: PocketFollower
@@ -30,12 +30,12 @@ class PocketPool:
     explains: bool
 
     def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
-        """Draw by tickets, ascending by address, as every draw of ours."""
+        """Draw by tickets, with the candidates ascending by address as in every draw."""
         candidates = self._candidates(one.task, taken)
         return Choice(draw(candidates, seed, 1), candidates if self.explains else ())
 
     def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        """Look through the free nodes alone: whoever is left has a chance at least."""
+        """Return whether a free node is eligible; every eligible node has a chance."""
         network = replace(self.network, taken=taken)
         return any(self.follower.why_out(node, one.task, network) is None for node in self.free)
 

@@ -1,4 +1,4 @@
-"""The calls about tasks of the dispatcher's own: they are created and started, and ended.
+"""The calls that create, start and end the dispatcher's own tasks.
 
 See docs/explanation/dispatch.md#how-system-tasks-are-sent,
 docs/explanation/dispatch.md#second-groups.
@@ -23,9 +23,9 @@ from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
 
-# Why one is given up.
+# The reason for ending such a call.
 NOT_DUE = "overtaken(the system task, or its end, is no longer wanted)"
-# Of a hundred wei of the budget so many are kept for starts of tasks that are paid for.
+# Percent of the budget kept for starts of tasks that others pay for.
 _KEPT_FOR_STARTS = 50
 
 
@@ -57,7 +57,7 @@ class ProbeCall(_SystemTaskCall):
 
 
 class EndProbeCall(_SystemTaskCall):
-    """The judgement of a system task, or its timeout."""
+    """The validation of a system task, or its timeout."""
 
     name = END_PROBE
 
@@ -84,7 +84,7 @@ class SecondGroupCall(_SystemTaskCall):
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        """A contest that is over, or has its second group, ends the call for good."""
+        """End the call if the contest is over or has a second group, else let the call wait."""
         name = "" if result.refusal is None else result.refusal.name
         if name in {"NotContested", "TaskExists"}:
             return Decision.end(IntentState.SUPERSEDED, NOT_OPEN)

@@ -1,7 +1,7 @@
-"""Plans system tasks and their ends, once a block: what is due, and not asked for yet.
+"""Plans system tasks and their ends, once a block, if they are due and not yet planned.
 
-A task is asked for once in a window, by its node and the window's number; the contract refuses
-the same one a second time. See docs/explanation/dispatch.md#system-tasks.
+A node gets at most one system task in a window; the contract refuses a second one with the same
+node and window number. See docs/explanation/probing.md.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ from oracle.store.outbox.records import CallRequest, Intent
 from oracle.txmgr.context import StepResult, counted
 from oracle.txmgr.deferral import held_back
 
-# After the starts of drawn tasks and the words about the queue; an end before the next one.
+# Priorities after the starts of drawn tasks and the queue updates; an end comes before a start.
 _END, _PROBE = 250, 300
-# Tasks that were begun so many windows ago, or later, are ended by us.
+# The dispatcher ends the tasks of this many earlier windows.
 _WINDOWS_BACK = 1
 
 
@@ -37,7 +37,10 @@ def plan_next(context: DispatchContext, heads: Heads) -> StepResult | None:
 
 
 def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan what is due and not yet on its way; None: nothing, or this block was looked at."""
+    """Plan the system tasks that are due and not yet pending, or return None.
+
+    None is also returned if this block was checked before.
+    """
     if context.probing is None or context.tx.is_stopped():
         return None
     with context.tx.store.reading() as uow:

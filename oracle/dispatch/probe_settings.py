@@ -1,4 +1,4 @@
-"""What a network chose for system tasks: how long a window is, what a task asks and pays."""
+"""The settings of system tasks: the length of a window, the order and the fee limit."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from oracle.bindings.probe_calls import ProbeOrder
 class ProbeSettings:
     """The numbers of `[probing]`.
 
-    `window_seconds`: a member without a task in it is given one. `max_fee_wei`: so much is locked
-    up for the tasks of one window at most, whatever comes back of it. `group`: two others of the
-    same card do the same work, so that a task score comes of it.
+    `window_seconds`: a member without a task for a whole window gets a system task. `max_fee_wei`:
+    the most that the tasks of one window may lock up, whatever is refunded later. `group`: two
+    other nodes with the same card do the same work, so that a task score results.
     """
 
     window_seconds: int

@@ -1,6 +1,6 @@
-"""What is wanted of system tasks as the network stands: who is to be given one, and which end.
+"""Finds the system tasks that are due, and the due ends of running ones.
 
-Everything follows from the fold at the cursor, and from the calls that the outbox holds.
+Both follow from the fold at the cursor and from the calls in the outbox.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,18 +28,18 @@ from oracle.store.outbox.records import FAILED, UNFINISHED, Account, Intent, Int
 from oracle.systems.crynux.requirements import unavailability_reason
 from oracle.systems.probing import Probe, is_probe_due, probes_due
 
-# How the outbox names them.
+# Kinds of these calls in the outbox.
 PROBE, END_PROBE = "probe", "end_probe"
-# The contract gives a group's nodes this long at least to reveal, in seconds; how long, it says
-# itself where the call is tried.
+# The contract gives a group's nodes at least this long to reveal, in seconds; simulating the call
+# shows the exact limit.
 _LEAST_REVEAL = 60
-# Calls that locked up nothing.
+# States of calls that locked up no fee.
 _WITHOUT_EFFECT = frozenset({*FAILED, IntentState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """How the network stands at a block time, as system tasks look at it."""
+    """The network at a block time, as system tasks need it."""
 
     uow: UnitOfWork
     time: int
@@ -47,9 +47,10 @@ class ProbeState:
     told: ProbeSettings
 
     def due(self, calls: Sequence[Intent]) -> list[Probe]:
-        """Return the system tasks of the open window that are due and not asked for yet.
+        """Return the system tasks of the open window that are due and not yet planned.
 
-        As many as `max_fee_wei` still pays; `calls`: every `probe` of the window.
+        The list is limited to what `max_fee_wei` still pays for; `calls`: every `probe` of the
+        window.
         """
         window = open_window(self.uow, self.told, self.time)
         if window is None:
@@ -75,7 +76,7 @@ class ProbeState:
         return list(_affordable(found, (self.told.max_fee_wei - spent) // self.told.order.fee))
 
     def is_probe_still_due(self, call: Intent) -> bool:
-        """Tell whether a system task that was asked for, and not sent, still makes sense."""
+        """Return whether a planned system task that was not sent is still due."""
         window = open_window(self.uow, self.told, self.time)
         if window is None or call.request.period != window.number:
             return False
@@ -95,7 +96,7 @@ class ProbeState:
 def probe_state_of(
     uow: UnitOfWork, settings: DispatchSettings, told: ProbeSettings | None
 ) -> ProbeState | None:
-    """Look at the network as of the cursor; None: there are no system tasks."""
+    """Return the network as of the cursor, or None if there are no system tasks."""
     cursor = uow.cursor.get()
     if told is None or cursor is None:
         return None
@@ -103,14 +104,14 @@ def probe_state_of(
 
 
 def calls_since(uow: UnitOfWork, account: Account, window: int) -> list[Intent]:
-    """Return every `probe` call for this window and later ones."""
+    """Return every `probe` call of this window and later ones."""
     return uow.outbox.intents.of_periods(account, PROBE, window)
 
 
 def ends_wanted(
     uow: UnitOfWork, calls: Sequence[Intent], creator: Address, time: int
 ) -> Mapping[str, str]:
-    """Return the calldata of every end that the tasks of these calls want, by its subject."""
+    """Return, by subject, the calldata of every due end of the tasks of these calls."""
     wanted: dict[str, str] = {}
     for call in calls:
         if _counts(call):
@@ -140,7 +141,7 @@ def _ends_of(
 
 
 def _is_late(task: Task, fellows: Sequence[Task], time: int) -> bool:
-    """Tell whether its node has not answered in time, or has not shown its answer."""
+    """Return whether the task's node missed the deadline for its answer or for its reveal."""
     if task.stopped_time is None:
         return time > (task.started_time or 0) + (task.timeout or 0)
     settled = [one.stopped_time or one.ended_time for one in fellows]
@@ -156,7 +157,7 @@ def _is_shown(task: Task) -> bool:
 
 
 def _affordable(probes: Sequence[Probe], tasks: int) -> Iterator[Probe]:
-    """Yield as many as so many tasks allow, in order; one that is too large ends it."""
+    """Yield probes, in order, while their tasks fit the limit; stop at the first that does not."""
     for probe in probes:
         tasks -= len(probe.nodes)
         if tasks < 0:

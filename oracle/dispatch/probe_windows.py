@@ -1,7 +1,7 @@
-"""Notes which block opened the window of system tasks: its hash says when each node is due.
+"""Stores the block that opened the window of system tasks; its hash sets each node's due time.
 
-One bookmark; a rewind below that block forgets it, and the block in its place is noted in turn.
-See docs/explanation/dispatch.md#due-nodes.
+A rewind below that block clears the one bookmark, and the block that replaces it is stored in turn.
+See docs/explanation/probing.md#when-and-who.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.systems.probing import ProbeWindow
 
-# What the database remembers: "window seconds block hash".
+# The bookmark holds "window seconds block hash".
 _OPENED = "probe_window"
-# A daemon that was away for longer than this at a window's beginning probes from the next one on.
+# A daemon that missed more blocks at the start of a window probes from the next window on.
 _HEADERS = 256
 
 
 class ProbeWindowHook(BlockHook):
-    """Follows the windows while the fold goes from block to block."""
+    """Records the first block of each window as blocks are folded."""
 
     def __init__(self, settings: ProbeSettings | None) -> None:
-        """`settings` None: there are no windows; a rewind still forgets the one of before."""
+        """Create the hook; without `settings` a rewind still clears an old window."""
         self._settings = settings
         self.header_depth = 0 if settings is None else _HEADERS
 
@@ -58,7 +58,7 @@ class ProbeWindowHook(BlockHook):
 
 
 def open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> ProbeWindow | None:
-    """Return the window that `time` lies in; None: nobody saw the block that opened it."""
+    """Return the window of `time`, or None if the block that opened it was not seen."""
     known = uow.bookmarks.get(_OPENED)
     if known is None:
         return None

@@ -1,6 +1,6 @@
-"""Folds history in memory and draws for it again, block after block, as the daemon had to.
+"""Folds history in memory and repeats its draws, block by block, to verify the daemon's draws.
 
-Block hashes and times are the chain's; nothing that the daemon wrote down is looked at.
+Block hashes and times come from the chain; nothing stored by the daemon is used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
@@ -21,12 +21,12 @@ from oracle.systems.assignment import Drawing
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.waiting import is_waiting
 
-# Headers asked for at once.
+# Headers of one request.
 _AT_ONCE = 128
 
 
 class Start(NamedTuple):
-    """A task that started in `block`; `drawn`: whose draw stood just before. None: nobody's."""
+    """A task that started in `block`; `drawn_node`: its active draw's node, or None."""
 
     task: TaskKey
     node: Address | None
@@ -35,29 +35,29 @@ class Start(NamedTuple):
 
 
 def is_given_at_creation(task: Task) -> bool:
-    """Return whether one transaction created the task and started it, as that of a system task.
+    """Return whether one transaction created and started the task, as for a system task.
 
-    Such a task never waited: no draw can give it.
+    Such a task never waited, so that no draw can precede its start.
     """
     created, started = task.created_at, task.started_at
     return created is not None and started is not None and created[:2] == started[:2]
 
 
 class Headers:
-    """Headers of the chain, asked for ahead in batches, and compared with our own."""
+    """Headers of the chain, fetched ahead in batches and compared with the stored ones."""
 
     def __init__(self, chain: ChainReader, ours: Mapping[int, BlockRef], last: int) -> None:
         self._chain = chain
         self._ours = ours
         self._last = last
-        # By height; None: the chain skipped it.
+        # By height; None if the chain skipped the height.
         self._ahead: dict[int, BlockRef | None] = {}
 
     def at(self, number: int) -> BlockRef | None:
-        """Return the chain's block; None: it skipped this height.
+        """Return the chain's block at a height, or None if the chain skipped the height.
 
         Raises:
-            TransientError: it is missing, or not the one that we have.
+            TransientError: the block is missing, or differs from the stored one.
         """
         if number not in self._ahead:
             blocks = BlockRange(number, min(self._last, number + _AT_ONCE - 1))
@@ -72,12 +72,16 @@ class Headers:
         return block
 
     def up_to(self, number: int) -> BlockRef:
-        """Return the same, or the block before it where the chain skipped it. Raises as `at`."""
+        """Return the block at a height, or the one before if skipped.
+
+        Raises:
+            TransientError: see `get_header`.
+        """
         return self.at(number) or self._chain.header_up_to(number)
 
 
 class Redrawing:
-    """History folded in memory, drawn for at the end of every block where somebody waits."""
+    """History folded in memory, with draws at the end of every block with a waiting task."""
 
     def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
         self._start = settings.start_block
@@ -87,7 +91,7 @@ class Redrawing:
 
     @property
     def active(self) -> Mapping[TaskKey, Address]:
-        """Return who is to start which task."""
+        """Return the node drawn for each task whose draw is active."""
         return self._drawer.plan.active
 
     def up_to(self, last: int, events: Iterable[DomainEvent]) -> Iterator[Drawing | Start]:
@@ -106,7 +110,7 @@ class Redrawing:
         yield from self._draw(done + 1, last)
 
     def _draw(self, first: int, last: int) -> Iterator[Drawing]:
-        """Draw at the end of these blocks; where nobody waits a block is not even asked for."""
+        """Draw at the end of these blocks; a block without waiting tasks is not even requested."""
         for number in range(max(first, self._start), last + 1):
             if self._view.is_idle and not self._drawer.plan.active:
                 self._drawer.rest(last)
@@ -117,7 +121,7 @@ class Redrawing:
 
 
 class WorkingSetView:
-    """Tasks and nodes as a fold in memory has them."""
+    """Tasks and nodes of a fold in memory."""
 
     def __init__(self, settings: DispatchSettings) -> None:
         self._fold = Fold(settings.rules)
@@ -129,11 +133,11 @@ class WorkingSetView:
 
     @property
     def is_idle(self) -> bool:
-        """Nobody waits for a node."""
+        """Whether no task waits for a node."""
         return not self._waiting
 
     def fold(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
-        """Go on to the end of a block; return the tasks that started in it."""
+        """Advance to the end of a block, and return the tasks that started in it."""
         self._fold.block(number, events, journal=False)
         if self._follower is not None:
             for event in events:
@@ -163,14 +167,14 @@ class WorkingSetView:
         return told
 
     def changed_since(self, block: int | None) -> Iterable[Node]:
-        """Return what changed since the last time; the drawer asks in order."""
+        """Return the nodes changed since the last call; the drawer's calls are in block order."""
         rows = self._fold.ledger.nodes
         found = list(rows.values()) if block is None else [rows[one] for one in self._changed]
         self._changed.clear()
         return found
 
     def remembered(self, block: int) -> PocketFollower:
-        """Return the one follower: what it is asked for is where the fold stands."""
+        """Return the one follower, which is always at the position of the fold."""
         del block
         if self._follower is None:
             raise FatalError("the policy remembers nothing")

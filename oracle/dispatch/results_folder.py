@@ -1,7 +1,7 @@
 """Reads the hashes of results that the operator's storage delivers to the dispatcher.
 
-The chain holds what nodes answer, never their results: an answer is bound to its group, so that
-nobody copies it into another group. See docs/explanation/dispatch.md#results.
+The chain holds the nodes' answers, never their results: an answer is bound to its group, so that it
+cannot be copied into another group. See docs/explanation/dispatch.md#results.
 """
 
 import os
@@ -15,19 +15,19 @@ from oracle.domain.ids import Hash, TaskKey
 from oracle.errors import InputError
 
 _HASH = re.compile(r"0x[0-9a-f]{64}")
-# A hash, and the end of its line; what is longer is no hash, and is not read to its end.
+# Length of a hash and a line end; a longer file holds no hash and is not read to its end.
 _MAX_BYTES = 80
 
 
 class ResultsFolder:
-    """A folder with one file per task: its name is the task, its text the hash of the result.
+    """A folder with one file per task, named by the task, that holds the hash of the result.
 
-    Nothing in it is trusted: a result counts where its hash opens the verdict on the chain.
+    The files are not trusted: a result counts only if its hash matches the verdict on the chain.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Each faulty file is logged once, and again after it was read well.
+        # Each faulty file is logged once, and again if it became faulty after a good read.
         self._logged: dict[Path, str] = {}
 
     @classmethod
@@ -35,7 +35,7 @@ class ResultsFolder:
         """Return the folder.
 
         Raises:
-            InputError: it is missing, no folder, or unreadable.
+            InputError: the folder is missing, not a folder, or unreadable.
         """
         setting = f"dispatch.results_folder: {path}"
         if not path.is_dir():

@@ -1,9 +1,9 @@
 """Orders the second group of each open contest, and ends its tasks.
 
-An open contest is a `settle_contest` call that waits for its window's end. Its group lies in a
-final block, and the second group's ids follow from it, so that the contract refuses another one.
-`contest_decisions` settles the contest by what the second group found.
-See docs/explanation/dispatch.md#second-groups.
+An open contest is a `settle_contest` call that waits for its window's end. Its group is in a final
+block, and the second group's ids follow from it, so that the contract refuses a duplicate.
+`contest_decisions` settles the contest by the second group's verdict. See
+docs/explanation/dispatch.md#second-groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,20 +40,20 @@ from oracle.txmgr.deferral import held_back
 SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
 # The reason of a call whose contest is over, or has a second group of another account.
 NOT_OPEN = "overtaken(the contest is over, or has its second group)"
-# A call that was not sent for this many blocks gives way to one with nodes drawn anew.
+# A call that was not sent for this many blocks is replaced by one with newly drawn nodes.
 DRAWN_FOR_BLOCKS = 32
 _END, _START = 251, 252
 _DAY = 86_400
-# The tasks of a second group have ended this many days after it was planned: the window is a day,
-# and the longest timeout is another one.
+# The tasks of a second group end within this many days: the window is a day, and the longest
+# timeout is another.
 _DAYS_BACK = 4
 _UNSENT = frozenset({*FAILED, IntentState.CANCELLED})
 
 
 class SecondGroupWant(NamedTuple):
-    """A contested group, one of its tasks, and the nodes that do the work over again.
+    """A contested group, one of its tasks, and the nodes that repeat the work.
 
-    `end`: the last second of the window, block time.
+    `window_end`: the last second of the window, block time.
     """
 
     group: GroupKey
@@ -63,10 +63,10 @@ class SecondGroupWant(NamedTuple):
 
 
 def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan second groups and the ends of their tasks, once a block; None if nothing is due.
+    """Plan second groups and the ends of their tasks, once a block; return None if nothing is due.
 
     Raises:
-        TransientError: no endpoint returns the least fee.
+        TransientError: no endpoint returns the minimum fee.
     """
     if context.tx.is_stopped():
         return None
@@ -98,7 +98,7 @@ def second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Int
 
 
 def second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
-    """Return the calldata of every end that tasks of second groups want, by its subject."""
+    """Return, by subject, the calldata of every due end of the tasks of second groups."""
     return ends_wanted(uow, second_group_calls(uow, account, time), account.address, time)
 
 
@@ -120,7 +120,7 @@ def can_start(uow: UnitOfWork, call: Intent, rules: Rules, at: Cursor) -> bool:
 def _wants(
     context: DispatchContext, uow: UnitOfWork, contests: Sequence[Intent], calls: Sequence[Intent]
 ) -> Iterator[SecondGroupWant]:
-    """Yield a second group for each contest that has none, where enough nodes are idle."""
+    """Yield a second group for each contest without one, if enough nodes are idle."""
     cursor, account = uow.cursor.get(), context.tx.account
     ordered = {call.request.subject for call in calls if _is_ordered(call)}
     ordered |= {subject for kind, subject in held_back(uow, account) if kind == SECOND_GROUP}
@@ -151,9 +151,9 @@ def _wants(
 
 
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
-    """Return `count` nodes that can run the task, drawn by the seed; none if there are fewer.
+    """Return `count` nodes that can run the task, drawn by the seed, or none if there are fewer.
 
-    Nodes with its models on disk come first.
+    Nodes with the task's models on disk come first.
     """
     requirement = requirement_of(task)
     candidates = [node for node in idle if misfit_reason(node, requirement) is None]

@@ -1,1 +1,1 @@
-"""The rules, pure: whole numbers in, whole numbers out; no I/O, no clock, no log."""
+"""The domain rules as pure functions of whole numbers: no I/O, no clock, no log."""

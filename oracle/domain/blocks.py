@@ -8,24 +8,24 @@ from oracle.domain.ids import Hash
 
 
 class Position(NamedTuple):
-    """Where something was said; sorts as executed.
+    """The position of an event on the chain; positions sort in order of execution.
 
     See docs/reference/events-and-jsonl.md#position-and-time.
     """
 
     block: int
     tx: int
-    # -1 for what a call itself said, which comes before the call's logs.
+    # -1 for the event of a call itself, which precedes the call's logs.
     log: int
     sub: int = 0
 
 
-# Sorts before every place of the chain, those of calls included.
+# Sorts before every position of the chain, including those of calls.
 BEFORE_EVERYTHING = Position(-1, -1, -1, -1)
 
 
 class BlockRef(NamedTuple):
-    """A block as we refer to it; `time` in whole seconds."""
+    """A reference to a block; `time` in whole seconds."""
 
     number: int
     hash: Hash
@@ -38,7 +38,7 @@ class BlockRange:
     """Blocks `first` to `last`, both included, as `eth_getLogs` counts.
 
     Raises:
-        ValueError: `first` lies above `last`; an empty range cannot be said.
+        ValueError: `first` is above `last`; there is no empty range.
     """
 
     first: int
@@ -52,6 +52,6 @@ class BlockRange:
         return self.last - self.first + 1
 
     def chunks(self, size: int) -> Iterator[Self]:
-        """Cut into ranges of at most `size` blocks, in order."""
+        """Split into ranges of at most `size` blocks, in order."""
         for first in range(self.first, self.last + 1, size):
             yield type(self)(first, min(first + size - 1, self.last))

@@ -1,4 +1,4 @@
-"""Which blocks were read for what, how sure we are of it, and who said so.
+"""The coverage of blocks: scope, verification level and endpoint of each range read.
 
 See docs/explanation/storage.md#coverage and docs/explanation/verification.md.
 """
@@ -16,33 +16,34 @@ from oracle.domain.ids import Address
 
 
 class Level(IntEnum):
-    """What was checked about a range of blocks; each level includes those below it.
+    """The verification level of a range of blocks; each level includes those below it.
 
-    NOTHING is for what came in before levels were kept. The comparison of counters
-    (docs/explanation/verification.md#l6) is about the whole state at a block and stands by itself.
+    NOTHING marks data from before levels were recorded. The comparison of counters
+    (docs/explanation/verification.md#l6) concerns the whole state at a block and is independent.
     """
 
     NOTHING = -1
-    # L0: every log is well-formed, inside the question and in order, none twice.
+    # L0: every log is well-formed, within the query and in order, without duplicates.
     CHECKED = 0
-    # L1: the range continues ours by hash, and every log is of the block that its header names.
+    # L1: the range continues the stored chain by hash, and every log's block hash matches its
+    # header.
     SEAMED = 1
-    # L2: all headers link, and the logs were asked for by the hash of their block.
+    # L2: all headers link, and the logs were requested by the hash of their block.
     PINNED = 2
-    # L3: the header's bloom, of a chain whose blooms were proved, agrees with what was found.
+    # L3: the header's bloom matches the logs, on a chain whose blooms are proven.
     BLOOMED = 3
-    # L4: the logs are the block's own receipts, whose root is the header's.
+    # L4: the logs are those of the block's receipts, whose root is the header's.
     PROVEN = 4
-    # L5: another endpoint, asked later, says the same.
+    # L5: another endpoint returned the same later.
     AUDITED = 5
 
 
 @dataclass(frozen=True)
 class IngestScope:
-    """What is asked of every block: logs of these contracts and first topics, and these calls.
+    """The data requested of every block: logs of these contracts and first topics, and these calls.
 
-    Lower case and sorted, so that one scope has one id. `selectors` are a contract's address and
-    four bytes of input: `0x` and 40 digits, a colon, `0x` and 8 digits.
+    All are lower case and sorted, so that one scope has one id. `selectors` are a contract's
+    address and four bytes of input: `0x` and 40 digits, a colon, `0x` and 8 digits.
     """
 
     addresses: tuple[Address, ...]
@@ -53,7 +54,7 @@ class IngestScope:
     def of(
         cls, addresses: Collection[str], topics: Collection[str], selectors: Collection[str] = ()
     ) -> Self:
-        """Return the scope of these, in whatever order and case they come."""
+        """Return the scope of these parts, in any order and case."""
         return cls(
             tuple(sorted({Address(each.lower()) for each in addresses})),
             tuple(sorted({each.lower() for each in topics})),
@@ -74,7 +75,7 @@ class IngestScope:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the scope that `to_json` wrote."""
+        """Return the scope that `to_json` encoded."""
         addresses, topics, selectors = json.loads(text)
         return cls(tuple(addresses), tuple(topics), tuple(selectors))
 
@@ -83,8 +84,8 @@ class IngestScope:
 class Covered:
     """Blocks `first` to `last`, both included, of one scope, all read alike.
 
-    `audited_by` is the endpoint that said the same later, `audited_at` our newest block then;
-    both None: nobody asked another one yet.
+    `audited_by` is the endpoint that returned the same later, `audited_at` the newest block then;
+    both are None if no other endpoint was asked yet.
     """
 
     first: int
@@ -101,7 +102,7 @@ class Covered:
 
 
 def subtract_coverage(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
-    """Yield the parts of `old` that `covered` does not overlap."""
+    """Yield the parts of the intervals that `removed` does not overlap."""
     for each in old:
         if each.first < covered.first:
             yield replace(each, last=min(each.last, covered.first - 1))
@@ -110,7 +111,7 @@ def subtract_coverage(old: Iterable[Covered], covered: Covered) -> Iterator[Cove
 
 
 def merge_neighbours(ascending: Iterable[Covered]) -> Iterator[Covered]:
-    """Yield the intervals, neighbours of the same kind merged; the newest audit time counts."""
+    """Yield the intervals, merging neighbours of the same kind; the newest audit time is kept."""
     waiting: Covered | None = None
     for each in ascending:
         if waiting is not None and _kind(each) == _kind(waiting):

@@ -1,6 +1,6 @@
-"""Rows of a feed: what a second kind of source beside the chain said, as it said it.
+"""Rows of a feed: events from a second source besides the chain, unchanged.
 
-A feed is a stream of events over HTTP that nobody can prove (docs/explanation/feed.md).
+A feed is a stream of events over HTTP that cannot be proven (docs/explanation/feed.md).
 """
 
 import hashlib
@@ -11,27 +11,28 @@ from functools import cached_property
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Hash
 
-# A feed's events stand before every transaction of their block: a stream's number less this.
+# A feed's events precede every transaction of their block: the transaction index is the stream
+# number less this offset.
 _STREAMS = 1 << 20
-# The largest id of a row that is read: databases hold 2^63 - 1, and windows of ids around a row
-# reach beyond it.
+# The largest id of an accepted row: databases hold 2^63 - 1, and windows of ids around a row reach
+# beyond it.
 LARGEST_ID = 2**63 - 1 - 2**20
 # The longest kind, node or task of a row: PostgreSQL indexes at most 2,704 bytes, and these are
-# hashes, addresses and words.
+# hashes, addresses and names.
 MAX_NAME_CHARS = 256
-# Rows that one transaction of the source wrote are seen within so many seconds, but for the pages
-# of a poll.
+# Rows that one transaction of the source wrote are seen within this many seconds, apart from the
+# pages of a poll.
 SAME_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class FeedRow:
-    """One row as it was told; `id` ascends in its stream, the texts are the source's own.
+    """One row as received; `id` ascends in its stream, the texts are the source's own.
 
-    `stream` counts how often the feed began anew. `seen_from` and `seen_to` are the feed's clock,
-    in seconds, at the last poll that showed all there was, this row not among it, and at the one
-    that brought it; the same where there was no such poll. `time` None: it may still move;
-    `block` None: it has no place in the chain's order yet.
+    `stream` counts the restarts of the feed. `seen_from` and `seen_to` are the feed's clock, in
+    seconds, at the last complete poll without this row, and at the poll that returned it; both are
+    equal if there was no earlier poll. `time` None: it may still change; `block` None: the row has
+    no position in the chain's order yet.
     """
 
     id: int
@@ -47,21 +48,21 @@ class FeedRow:
 
     @cached_property
     def hash(self) -> Hash:
-        """What two readers compare: the sha256 of what the source said, and of nothing of ours."""
+        """The sha256 of the source's own values, by which two readers compare rows."""
         said = [self.id, self.kind, self.node, self.task, self.args]
         text = json.dumps(said, separators=(",", ":"))
         return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
     @property
     def at(self) -> Position:
-        """Where its first event stands; raises ValueError where it has no place yet."""
+        """The position of the row's first event; raises ValueError if it has no position yet."""
         if self.block is None:
             raise ValueError(f"row {self.id} has no place yet")
         return Position(self.block, self.stream - _STREAMS, self.id, 0)
 
 
 def is_of_feed(at: Position) -> bool:
-    """Tell whether what stands at this position was told by a feed: nobody proves it."""
+    """Return whether the event at this position came from a feed, so that it cannot be proven."""
     return at.tx < 0
 
 
@@ -72,10 +73,10 @@ def row_of(at: Position) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class FeedFault:
-    """What is wrong with a feed: `kind` as docs/explanation/feed.md#faults spells it.
+    """A fault of a feed; `kind` is one of docs/explanation/feed.md#faults.
 
-    `row` is the id of the row that it is about, or where the reader stood; `found_at` by the
-    feed's clock. `accepted_at` None: nobody has accepted it, and nothing is published.
+    `row` is the id of the faulty row, or the position of the reader; `found_at` by the feed's
+    clock. `accepted_at` None: the fault is open, and nothing is published.
     """
 
     kind: str

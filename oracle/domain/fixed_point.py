@@ -1,4 +1,4 @@
-"""Whole-number arithmetic that every machine agrees on (docs/reference/scoring-rules.md#numbers).
+"""Integer arithmetic that is exact everywhere (docs/reference/scoring-rules.md#numbers).
 
 Scores are integers in units of 10^-18; exp(-s/tau) is an integer in units of 2^-128.
 """
@@ -19,7 +19,7 @@ _DIGITS = 60
 @cache
 def decay_table(tau_seconds: int) -> tuple[int, ...]:
     """Return floor(2^128 * exp(-2^k/tau)) for k = 0 to 20, from 60-digit decimals."""
-    # A context of its own: the caller's could round differently.
+    # A separate context, because the caller's could round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     table = []
     for k in range(DECAY_BITS):
@@ -43,7 +43,7 @@ def decay(seconds: int, tau_seconds: int) -> int:
 
 
 def close_gap_to_one(base: int, left: int) -> int:
-    """Return `base` after all but `left` (2^-128) of its gap to one has closed; 10^-18."""
+    """Return `base` after all but `remaining` (2^-128) of its gap to one has closed; 10^-18."""
     return base + ((UNIT - base) * (ONE - left) >> _ONE_BITS)
 
 
@@ -53,5 +53,5 @@ def multiply(factor: int, value: int) -> int:
 
 
 def decimal_text(value: int) -> str:
-    """Write units of 10^-18 as a decimal with 18 digits: `0.300000000000000000`."""
+    """Format units of 10^-18 as a decimal with 18 digits: `0.300000000000000000`."""
     return f"{value // UNIT}.{value % UNIT:018d}"

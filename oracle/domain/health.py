@@ -1,7 +1,7 @@
-"""The health of the daemon: every condition declared once, with its severity and what to do.
+"""The health of the daemon: every condition with its severity and the operator's action.
 
-Status lines, readiness, pages, metrics and notices derive from `Condition`; no other place names
-one (docs/explanation/health.md).
+Status lines, readiness, pages, metrics and notices derive from `Condition`, which is the only place
+that names a condition (docs/explanation/health.md).
 """
 
 from collections.abc import Iterable
@@ -91,7 +91,7 @@ class Condition(Enum):
         "`qos-oracle feed faults`",
     )
     FEED_SILENT = (_ATTENTION, "The feed has no new rows", "check the relay")
-    # What is sent.
+    # Conditions of sent transactions.
     REPORT_LATE = (_ATTENTION, "The last report is late", "`qos-oracle outbox list`")
     HELD = (_ATTENTION, "A report is held", "`qos-oracle report show`")
     PAUSED = (_ATTENTION, "The contract is paused", "`qos-oracle contract show`")
@@ -120,7 +120,7 @@ class Condition(Enum):
         return self.name.replace("_", "-")
 
 
-# A database that nobody works on is well where it keeps up all the same (`run --once` by a timer).
+# A database without a daemon is healthy while it keeps up (`run --once` by a timer).
 _ABANDONED = frozenset({Condition.NO_LEADER, Condition.BEHIND})
 
 
@@ -142,11 +142,11 @@ class HealthReport(NamedTuple):
 
     @classmethod
     def of(cls, findings: Iterable[HealthFinding]) -> "HealthReport":
-        """Return the health with each finding once, in their order."""
+        """Return the report with each finding once, in order."""
         return cls(tuple(dict.fromkeys(findings)))
 
     def merge(self, more: Iterable[HealthFinding]) -> "HealthReport":
-        """Return the health with `more` added, but for conditions that it already has."""
+        """Return the report with `more` added, except conditions that it already has."""
         held = set(self.conditions)
         return HealthReport.of(
             [*self.findings, *(one for one in more if one.condition not in held)]
@@ -170,12 +170,12 @@ class HealthReport(NamedTuple):
         return max(self.conditions, key=lambda one: one.severity, default=None)
 
     def text(self) -> str:
-        """Return the health in a line."""
+        """Return the report in one line."""
         labels = ", ".join(one.label for one in self.conditions)
         return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
 
     def to_dict(self) -> dict[str, object]:
-        """Return the health as programs read it."""
+        """Return the report as JSON values."""
         return {
             "status": self.severity.name.lower(),
             "conditions": [one.key for one in self.conditions],

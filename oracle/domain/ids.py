@@ -1,6 +1,6 @@
-"""Names of things on the chain, one type for each kind, all lower-case `0x` hex.
+"""Identifiers of the chain, one type for each kind, all lower-case `0x` hex.
 
-They stay text from the endpoint's answer to the report, so that nothing is converted on the way.
+They stay text from the endpoint's response to the report, so that nothing is converted.
 """
 
 from typing import NewType

@@ -1,7 +1,7 @@
 """Logs of a range of blocks in narrow rows, as the database stores them, and their packed form.
 
-Values that many rows share stand once: a block's hash and time, a contract's address and first
-topic. Storing logs therefore makes no object per log (docs/explanation/storage.md#logs).
+Values that many rows share are stored once: a block's hash and time, a contract's address and first
+topic. Storing logs therefore creates no object per log (docs/explanation/storage.md#logs).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ _DIGITS: Final = 2 * _WORD
 _LEADING: Final = 32
 _TRAILING: Final = 64
 _REST: Final = 96
-# Words that come again (amounts, places, lengths) are worth remembering; hashes push them out.
+# Recurring words (amounts, offsets, lengths) are worth caching; hashes evict them.
 _REMEMBERED: Final = 4096
 
 
 class _PackedWords(dict[str, bytes]):
-    """Words, or what is left at the end, as hex digits; each is packed once."""
+    """A cache of packed words, by hex digits."""
 
     def __missing__(self, digits: str) -> bytes:
         if len(self) >= _REMEMBERED:
@@ -34,7 +34,7 @@ class _PackedWords(dict[str, bytes]):
 
 
 class _Parts(dict[bytes, str]):
-    """The same the other way round."""
+    """A cache of unpacked words, by packed bytes."""
 
     def __missing__(self, part: bytes) -> str:
         if len(self) >= _REMEMBERED:
@@ -50,10 +50,10 @@ _PARTS: Final = _Parts()
 def pack_hex(text: str) -> bytes:
     """Return the data of a log, `0x` hex, without the zeros that fill its words.
 
-    Each word of 32 bytes becomes a byte that names its form, and the bytes that are left: `32 + n`
-    (n from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to 32) for n bytes without
-    trailing zeros, `95 + n` (1 to 31) for n bytes at the end that make no word. The three upper
-    bits name the form, and all these bytes are ASCII letters, which SQL can take apart
+    Each word of 32 bytes becomes a byte that gives its form, and the remaining bytes: `32 + n` (n
+    from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to 32) for n bytes without trailing
+    zeros, `95 + n` (1 to 31) for n bytes at the end that form no whole word. The three upper bits
+    give the form, and all these bytes are ASCII letters, which SQL can parse
     (docs/explanation/storage.md#packed).
     """
     words = _WORDS
@@ -61,7 +61,7 @@ def pack_hex(text: str) -> bytes:
 
 
 def unpack_hex(value: bytes) -> str:
-    """Return, as `0x` hex, what `pack_hex` was given."""
+    """Return, as `0x` hex, the data that `pack_hex` packed."""
     written, at, parts = ["0x"], 0, _PARTS
     while at < len(value):
         code = value[at]
@@ -96,9 +96,9 @@ LogBlock: TypeAlias = tuple[bytes, int]
 # A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
 LogSource: TypeAlias = tuple[Address, str]
 Bytes: TypeAlias = bytes | bytearray
-# Key, the transaction's index, place of the source, hash of the transaction, the other topics
-# one after the other, packed data. sqlite3 takes a bytearray as it is; at bytes it looks longer
-# than it takes to write them.
+# Key, transaction index, index of the source, transaction hash, the other topics joined, packed
+# data. sqlite3 accepts a bytearray as it is; for bytes it spends longer on a check than on writing
+# them.
 LogRow: TypeAlias = tuple[int, int, int, Bytes, Bytes, Bytes]
 
 _INDEX = attrgetter("index")
@@ -108,7 +108,7 @@ _TWO_BLOCKS = "logs of two blocks of one number cannot both be of one chain"
 
 
 class LogPart(NamedTuple):
-    """Rows in order, and what they share; sources as they first come."""
+    """Rows in order and the values they share; sources in order of first use."""
 
     blocks: Mapping[int, LogBlock]
     sources: Sequence[LogSource]
@@ -116,9 +116,9 @@ class LogPart(NamedTuple):
 
 
 class LogTable(Sequence[Log]):
-    """Logs in order of (block, index), in parts of which each has its own sources.
+    """Logs in order of (block, index), in parts that each have their own sources.
 
-    Looked at as a sequence, it makes the logs anew.
+    Access as a sequence creates the logs anew.
     """
 
     __slots__ = ("parts",)
@@ -128,15 +128,15 @@ class LogTable(Sequence[Log]):
 
     @classmethod
     def of(cls, logs: Sequence[Log]) -> Self:
-        """Return the logs as a table; one that is a table stays as it is.
+        """Return the logs as a table; a table is returned unchanged.
 
         Raises:
-            ValueError: two blocks of one number, or an index above `MOST_INDEX`.
+            ValueError: two blocks of one number, or an index above `MAX_LOG_INDEX`.
         """
         if isinstance(logs, cls):
             return logs
         blocks, sources, plain = _blocks_of(logs), _Places(), bytearray.fromhex
-        # One expression for all of them: this runs over every log of the chain.
+        # A single expression, because it runs over every log of the chain.
         rows: list[LogRow] = [
             (
                 log.block << INDEX_BITS | log.index,
@@ -152,7 +152,11 @@ class LogTable(Sequence[Log]):
 
     @classmethod
     def joined(cls, tables: Iterable[Sequence[Log]]) -> Self:
-        """Return logs that follow each other as one. Raises as `of`."""
+        """Return consecutive logs as one table.
+
+        Raises:
+            ValueError: see `from_logs`.
+        """
         parts = (cls.of(logs).parts for logs in tables)
         return cls(list(chain.from_iterable(parts)))
 
@@ -194,7 +198,7 @@ class LogTable(Sequence[Log]):
 
 
 class _Places(dict[LogSource, int]):
-    """Sources by their place in the order in which they first come."""
+    """Source indexes, in order of first use."""
 
     def __missing__(self, source: LogSource) -> int:
         place = self[source] = len(self)
@@ -204,7 +208,7 @@ class _Places(dict[LogSource, int]):
 def log_of_row(
     row: tuple[int, int, Bytes, Bytes, Bytes], block: LogBlock, source: LogSource
 ) -> Log:
-    """Return the log of a row, given without the place of its source."""
+    """Return the log of a row, which is given without the index of its source."""
     key, tx, tx_hash, topics, data = row
     (block_hash, time), (address, topic0) = block, source
     others = topics.hex()
@@ -230,7 +234,7 @@ def block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
 
 
 def _blocks_of(logs: Sequence[Log]) -> dict[int, LogBlock]:
-    """Return hash and time of the logs' blocks, each as the first log of it says."""
+    """Return hash and time of the logs' blocks, each from the block's first log."""
     if logs and not 0 <= min(map(_INDEX, logs)) <= max(map(_INDEX, logs)) <= MOST_INDEX:
         raise ValueError(f"a log's index is above {MOST_INDEX}")
     named = set(map(_BLOCK, logs))

@@ -1,6 +1,6 @@
-"""The raw input, as the chain gave it: logs and the calls that some events need.
+"""The raw input from the chain: logs, and the calls that some events need.
 
-Everything else in the database is folded from these two and can be thrown away.
+Everything else in the database is folded from these and can be rebuilt.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, Hash
 
 @dataclass(slots=True)
 class Log:
-    """One entry of `eth_getLogs`; hex as the endpoint wrote it, lower case."""
+    """One entry of `eth_getLogs`; hex as the endpoint returned it, in lower case."""
 
     block: int
     block_hash: Hash
@@ -27,7 +27,7 @@ class Log:
 
 @dataclass(slots=True)
 class Call:
-    """One transaction whose input says what its logs do not; `value` in wei."""
+    """One transaction whose input holds data that its logs lack; `value` in wei."""
 
     block: int
     block_hash: Hash
@@ -38,19 +38,18 @@ class Call:
     to: Address
     value: int
     input: str
-    # Whether it succeeded; a reverted call defines nothing.
+    # Whether the call succeeded; a reverted call has no effect.
     succeeded: bool
 
-    # What a call says comes before the logs of its transaction
-    # (docs/reference/events-and-jsonl.md).
+    # The event of a call precedes the logs of its transaction (docs/reference/events-and-jsonl.md).
     index: ClassVar[int] = -1
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A log, or a call (`index` -1), of a kind that we know and could not read.
+    """A log, or a call (`index` -1), of a known kind that could not be decoded.
 
-    The raw row is kept as well; nothing of it was folded. `name` is the event or function.
+    The raw row is stored as well; nothing of it was folded. `name` is the event or function.
     """
 
     block: int
@@ -60,5 +59,5 @@ class DeadLetter:
     index: int
     address: Address
     name: str
-    # Why, in one line; never the bytes themselves.
+    # The reason in one line; never the bytes themselves.
     error: str

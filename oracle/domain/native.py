@@ -1,8 +1,8 @@
-"""The native code, where its package is installed: `oracle_native`, made of native/.
+"""The optional native code, package `oracle_native`, built from native/.
 
-It has the few loops that selection and proofs wait for.
-Every function of it has its equal in Python, with the same bytes, beside the one place that asks
-for it: without the package everything is as it is with it, and slower (decision 0219).
+It contains the few loops that dominate selection and proofs. Every function has a Python equivalent
+with the same bytes beside its one caller: without the package all results are the same, only slower
+(decision 0219).
 """
 
 from array import array
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-# What it must say of itself: of another version the functions may take or give something else.
+# The required version; functions of another version may have another interface.
 _VERSION = 1
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
@@ -19,7 +19,7 @@ Columns = tuple[
 
 
 class Native(Protocol):
-    """What the package has. Columns are of type Q (`sinces`: q), numbers in units of 10^-18."""
+    """The package's interface. Columns have type Q (`sinces`: q), numbers are in 10^-18."""
 
     VERSION: int
 
@@ -27,19 +27,22 @@ class Native(Protocol):
         """Return the Keccak-256 hash."""
 
     def receipts_root(self, receipts: Sequence[object], /) -> bytes | None:
-        """Return the root of a block's `ProvenReceipt`s; None: ask the Python code."""
+        """Return the root of a block's `ProvenReceipt`s, or None to use the Python code."""
 
     def stake_scores(self, stakes: list[int], largest: int, scores: "array[int]", /) -> bool:
-        """Write sqrt(stake / largest) of each; False: a stake does not fit, nothing is true."""
+        """Write sqrt(stake / largest) of each stake; return False if a stake is too large.
+
+        The scores are invalid in that case.
+        """
 
     def weigh(self, columns: Columns, time: int, decay_table: bytes, least: int, /) -> None:
-        """Write weights and offers of the places that are asked for."""
+        """Write the weights and the offered flags of the requested places."""
 
     def total(self, weights: "array[int]", /) -> int:
-        """Return the sum."""
+        """Return the sum of the weights."""
 
     def place(self, weights: "array[int]", x: int, /) -> int:
-        """Return the first place with which the sum exceeds `x`, which is below the total."""
+        """Return the first place at which the cumulative weight exceeds `x` < total."""
 
 
 def _load_native() -> Native | None:

@@ -1,4 +1,4 @@
-"""Whom a round registers: who takes a used index of the oracle contract, and who gets a new one.
+"""The registrations of a round: nodes that take a used index of the contract, or get a new one.
 
 See docs/explanation/reports.md#registration.
 """
@@ -9,7 +9,7 @@ from oracle.domain.ids import Address
 
 
 class Reuse(NamedTuple):
-    """An index changes hands: `fresh` takes that of `old`, whose lane says "do not select"."""
+    """A change of an index: `new_node` takes that of `old_node`, whose lane is "do not select"."""
 
     fresh: Address
     old: Address
@@ -23,21 +23,21 @@ class Registrations(NamedTuple):
 
     @property
     def fresh(self) -> tuple[Address, ...]:
-        """The nodes that get an index, in the order in which the contract gives them."""
+        """The nodes that get an index, in the order in which the contract assigns them."""
         return (*(pair.fresh for pair in self.reused), *self.appended)
 
     def placed(self, index_of: dict[Address, int], node_count: int) -> dict[int, Address]:
-        """Return index to node, as the contract gives them in this order.
+        """Return the node of each assigned index, in the contract's order.
 
         Args:
-            index_of: the index of each node that has one.
-            node_count: how many indexes were given before.
+            index_by_node: the index of each node that has one.
+            node_count: how many indexes were assigned before.
 
         Raises:
-            ValueError: `old` has no index, or a node that is to get one has one already.
+            ValueError: `old_node` has no index, or a node to register already has one.
         """
         given: dict[int, Address] = {}
-        # What becomes of those who are named here; a million others are not copied for them.
+        # Only the changes of indexes, so that the index of up to a million nodes is not copied.
         moved: dict[Address, int | None] = {}
 
         def index_now(node: Address) -> int | None:

@@ -1,1 +1,1 @@
-"""The systems of the sources: how each scores nodes, and how each picks one for a task."""
+"""The supported systems: how each scores nodes, and how each selects a node for a task."""

@@ -1,7 +1,7 @@
-"""Which node is drawn for which waiting task, block after block (decision 0060).
+"""Decides which node is drawn for which waiting task, block after block (decision 0060).
 
-A pure function of the chain: tasks and nodes as they stand at the end of a block, the block's own
-hash, and what the same function said of the block before.
+The plan is a pure function of the chain: the tasks and nodes at the end of a block, the block's
+hash, and the plan of the block before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
@@ -17,10 +17,10 @@ from oracle.systems.weighted_draw import Drawn, seed_for
 
 
 class Choice(NamedTuple):
-    """The nodes drawn, one for each task, in order.
+    """The drawn nodes, one for each task, in order.
 
-    `candidates`: among whom, with their weights; empty where nobody asks. `card`: the card group
-    that was drawn first, in words; None where any card will do.
+    `candidates`: the candidates with their weights; empty unless draws are explained. `card`: the
+    card group that was drawn first, as text; None if any card will do.
     """
 
     drawn: Sequence[Drawn]
@@ -29,27 +29,27 @@ class Choice(NamedTuple):
 
 
 class Pool(Protocol):
-    """The nodes at the end of one block. `taken` are no candidates, whatever else they are."""
+    """The nodes at the end of one block. Nodes in `reserved` are never candidates."""
 
     def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        """Tell whether there are candidates for all that start together."""
+        """Return whether there are candidates for all tasks that start together."""
         ...
 
     def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
-        """Draw a node for each of them; the candidates suffice."""
+        """Draw a node for each of the item's tasks; the candidates must suffice."""
         ...
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Tell whether the node could start the task now, whatever models it has."""
+        """Return whether the node could start the task now, whatever models it has."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One draw, with what went into it: everybody draws the same node.
+    """One draw with its inputs, so that anyone can repeat it.
 
-    `candidates` is empty where the drawer was not asked to explain; `card` as in `Choice`.
-    See docs/reference/scoring-rules.md#the-draw.
+    `candidates` is empty unless draws are explained; `card` as in `DrawResult`. See
+    docs/reference/scoring-rules.md#the-draw.
     """
 
     task: TaskKey
@@ -61,16 +61,16 @@ class Drawing:
 
     @property
     def node(self) -> Address:
-        """Return who is to start the task."""
+        """Return the node that is to start the task."""
         return self.drawn.node
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentPlan:
-    """What is decided at the end of a block.
+    """The plan at the end of a block.
 
-    `active`: drawn and not started yet. `armed`: tasks for which a candidate is there, so that
-    the next block draws. All other waiting tasks wait on.
+    `active_draws`: nodes of tasks that are drawn and not started yet. `armed_tasks`: tasks with a
+    candidate, so that the next block draws for them. All other waiting tasks wait on.
     """
 
     active: Mapping[TaskKey, Address]
@@ -78,7 +78,7 @@ class AssignmentPlan:
 
 
 class PlanStep(NamedTuple):
-    """What one block did to the plan. `over`: draws that no longer stand."""
+    """The changes of the plan in one block. `ended_draws`: draws no longer active."""
 
     plan: AssignmentPlan
     drawn: tuple[Drawing, ...]
@@ -89,11 +89,11 @@ NOTHING_PLANNED = AssignmentPlan({}, frozenset())
 
 
 def next_plan(before: AssignmentPlan, block: BlockRef, line: Line, pool: Pool) -> PlanStep:
-    """Return what the end of `block` makes of the plan that the block before left.
+    """Return the plan at the end of `block`, given the plan of the block before.
 
-    What was drawn stands until the task has started or ended, or its node could not start it any
-    more. What was armed is drawn for, by this block's hash. Then all that wait are looked at anew,
-    those included whose draw fell this very block.
+    A draw stays active until its task starts or ends, or its node can no longer start it. Armed
+    tasks are drawn for by this block's hash. Then all waiting tasks are checked again, including
+    those whose draw ended in this block.
     """
     active: dict[TaskKey, Address] = {}
     for one in line.holding(before.active):
@@ -104,9 +104,9 @@ def next_plan(before: AssignmentPlan, block: BlockRef, line: Line, pool: Pool) -
 
 
 def ready_tasks(line: Line, active: Mapping[TaskKey, Address], pool: Pool) -> frozenset[TaskKey]:
-    """Return the tasks without a draw for which candidates are there, at the end of a block.
+    """Return the tasks without a draw that have candidates at the end of a block.
 
-    Of tasks that start together the first stands for all.
+    Tasks that start together are represented by the first of them.
     """
     taken = frozenset(active.values())
     alike = (each for each in line.classes() if _has_candidates(pool, each.first, taken))
@@ -114,9 +114,9 @@ def ready_tasks(line: Line, active: Mapping[TaskKey, Address], pool: Pool) -> fr
 
 
 def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[InLine]:
-    """Return what waits in the queue at the end of `block`, in order.
+    """Return the items that wait in the queue at the end of `block`, in order.
 
-    A task that was created in this very block is not in it yet: the next block may draw for it.
+    A task that was created in this very block is not queued yet: the next block may draw for it.
     """
     return [
         one
@@ -129,7 +129,7 @@ def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[I
 def _remaining_draw(
     one: InLine, before: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
-    """Return the draw that stands on; of tasks that start together all fall, or none."""
+    """Return the item's draws, or none of them if a draw can no longer stay active."""
     drawn = {task.key: before[task.key] for task in one.tasks if task.key in before}
     able = (
         drawn[task.key] not in one.barred and pool.is_eligible(task, drawn[task.key])
@@ -146,20 +146,20 @@ def _draw_ready_tasks(
     line: Line,
     pool: Pool,
 ) -> Iterator[Drawing]:
-    """Draw for what was armed, in order; each draw takes its node away from those after it."""
+    """Draw for the armed tasks in order; each draw reserves its node against later ones."""
     taken = frozenset(active.values())
 
     def armed_of(alike: EquivalenceClass) -> Iterator[PlaceInLine]:
-        """Go through those that ask for the same, as far as there are candidates."""
+        """Yield the armed items of a class, in order, while there are candidates."""
         for place in alike:
             if place.one.task.key in before.armed:
-                # Many may be armed for one node.
+                # Many items may be armed for one node.
                 if not _has_candidates(pool, place.one, taken):
                     return
                 yield place
 
     for *_, one in merge(*map(armed_of, line.classes())) if before.armed else ():
-        # Since it was looked at, others may have taken its candidates.
+        # Draws since that check may have taken the item's candidates.
         if not _has_candidates(pool, one, taken):
             continue
         seed = seed_for(block.hash, one.seed_name)

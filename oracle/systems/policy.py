@@ -1,4 +1,4 @@
-"""What a selection policy is: it follows a history, and says who may have a task, how likely."""
+"""The interfaces of a selection policy, which weighs the candidates of a task."""
 
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from oracle.domain.state.task import Task
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """The network at a block time in seconds: all that a policy sees beside its own memory.
+    """The network at a block time in seconds: all inputs of a policy besides its own memory.
 
-    `nodes`: every node ever named, members or not. `taken`: nodes that must not get this task
-    though they look free: drawn for another one, or given another task of the same group.
+    `nodes`: every node ever seen, members or not. `reserved`: nodes that must not get this task
+    though they look free, because they were drawn for another task or given one of the same group.
     """
 
     nodes: Mapping[Address, Node]
@@ -27,11 +27,11 @@ class PolicyInput:
 
 @dataclass(frozen=True, slots=True)
 class CandidateVerdict:
-    """What a policy says of one node and one task.
+    """A policy's verdict on one node and one task.
 
-    `weight`: its share in the draw, in the policy's own unit, 0 or more; None: no candidate, for
-    the reason `out`. `parts`: what the weight was made of, by the names of the source, as text
-    (fractions with 18 digits), in the order in which one explains it.
+    `weight`: the node's share in the draw, in the policy's own unit, 0 or more; None if the node is
+    no candidate, for `reason`. `parts`: the components of the weight, by their names in the source,
+    as text (fractions with 18 digits), in the order of an explanation.
     """
 
     node: Address
@@ -41,30 +41,30 @@ class CandidateVerdict:
 
 
 class Follower(Protocol):
-    """A policy that goes along a history. What it knows beyond nodes and tasks, it remembers."""
+    """A policy that follows a history; it keeps any state beyond the stored rows."""
 
     def take(self, event: DomainEvent) -> None:
-        """See one event; they come in order of position, before any verdict of a later time."""
+        """Apply one event; events are in order of position, before any verdict of a later time."""
         ...
 
     def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Judge every member of the scene for the task, ascending by address."""
+        """Return a verdict on every member for the task, ascending by address."""
         ...
 
 
 class SelectionPolicy(Protocol):
-    """One way of picking nodes. Its name and version stand beside everything it decided."""
+    """A way of selecting nodes; its name and version are recorded with every decision."""
 
     @property
     def name(self) -> str:
-        """Return what it is called on the command line."""
+        """Return the name used on the command line."""
         ...
 
     @property
     def version(self) -> int:
-        """Return 1 or more; it rises when the same history may give another answer."""
+        """Return the version, 1 or more; it rises when the same history may give another result."""
         ...
 
     def follow(self) -> Follower:
-        """Return one that has seen nothing yet."""
+        """Return a follower that has seen no event."""
         ...

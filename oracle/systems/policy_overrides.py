@@ -1,4 +1,7 @@
-"""Makes a policy of another one and changes of its own numbers, as text (`weight_floor=0.01`)."""
+"""Derives a policy from another one by changing its parameters, given as text.
+
+An example is `weight_floor=0.01`.
+"""
 
 import re
 from collections.abc import Collection, Mapping
@@ -14,7 +17,7 @@ from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.pocket_policy import PocketPolicy
 from oracle.systems.policy import SelectionPolicy
 
-# The field in which a kind of policy keeps its numbers; what is not named here has none.
+# The field that holds the parameters of a policy type; types not listed have no parameters.
 _KEPT_IN: Mapping[type, str] = MappingProxyType(
     {CrynuxPolicy: "weighting", PocketPolicy: "params"}
 )
@@ -22,26 +25,26 @@ _KEPT_IN: Mapping[type, str] = MappingProxyType(
 _TRUTHS = {"true": True, "false": False}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
-# Integers in units of 10^-18; Pocket counts in doubles (docs/explanation/pocket.md), so none of
-# its numbers is.
+# Integers in units of 10^-18; Pocket's parameters are doubles (docs/explanation/pocket.md), so none
+# is listed.
 _FRACTIONS = frozenset(each.name for each in fields(Weighting) if each.type is int)
 
 
 def parameters_of(policy: SelectionPolicy) -> dict[str, str]:
-    """Return every number of a policy as the text that a change would have; it may have none."""
+    """Return every parameter of a policy as the text of a change; empty if it has none."""
     value = _numbers_of(policy)
     return {each.name: _text(value, each) for each in _fields_of(value)}
 
 
 def with_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
-    """Return a policy with some of its own numbers changed; its name and version stay.
+    """Return a policy with some of its parameters changed; its name and version stay.
 
     A change is a field of `Weighting` or of Pocket's `Parameters` and a text: decimals (`0.01`),
     whole numbers, `true` or `false`.
 
     Raises:
-        ValueError: no such parameter, a text that is no value of it, or one that means nothing
-            beside the others; the parameter is named.
+        ValueError: no such parameter, an invalid text, or a value that is inconsistent with the
+            others; the parameter is named.
     """
     if not changes:
         return policy
@@ -60,12 +63,12 @@ def with_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> Sele
 def split_changes(
     changes: Mapping[str, str], rules: Collection[str], policy: SelectionPolicy
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the changes of the rules, and those of the policy's own numbers.
+    """Return the changes of rules, and the changes of policy parameters.
 
     `rules`: the names of the rules that may be changed.
 
     Raises:
-        ValueError: a name is of neither, or of both, so that nobody knows which is meant.
+        ValueError: a name is neither a rule nor a parameter, or is both and thus ambiguous.
     """
     own = parameters_of(policy)
     for name in changes:
@@ -78,7 +81,7 @@ def split_changes(
 
 
 def _numbers_of(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - each kind of policy has its own
-    """Return the value that holds a policy's numbers, a dataclass; None: it has none."""
+    """Return the dataclass that holds a policy's parameters, or None if it has none."""
     place = _KEPT_IN.get(type(policy))
     return None if place is None else getattr(policy, place)
 
@@ -98,7 +101,7 @@ def _text(value: object, field: Field[Any]) -> str:
 
 
 def _parse_value(field: Field[Any], text: str) -> object:
-    """Return the value that a text means."""
+    """Return the value that a text stands for."""
     kind = kind_of(field)
     if kind is bool:
         if text not in _TRUTHS:

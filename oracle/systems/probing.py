@@ -1,7 +1,8 @@
-"""System tasks: who is to be given one in a window, when, and with whom beside.
+"""System tasks: which node gets one in a window, when, and with which other nodes.
 
-A pure function of the chain. Nobody can know a node's time before the block that opens the window
-is there, and everybody can check it afterwards. See docs/explanation/dispatch.md#due-nodes.
+The plan is a pure function of the chain. A node's due time cannot be predicted before the block
+that opens the window, and anyone can check it afterwards. See
+docs/explanation/probing.md#when-and-who.
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
@@ -16,11 +17,11 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.requirements import unavailability_reason
 
-# A score of the task itself needs two others that do the same work.
+# A task score needs two other nodes that do the same work.
 _COMPANIONS = 2
-# Within the last tenth of a window nobody becomes due, so that the task still begins in it.
+# No node becomes due within the last tenth of a window, so that the task still starts in it.
 _LAST_TENTH = 10
-# H below which a node is nearly excluded, or just out of it; and below which it recovers.
+# Below these values of H a node is nearly or just no longer excluded, and recovering.
 _NEARLY_EXCLUDED, _RECOVERING = UNIT * 3 // 10, UNIT * 9 // 10
 
 
@@ -36,15 +37,15 @@ class ProbeWindow(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Return the block time at which it began."""
+        """Return the block time at which the window began."""
         return self.number * self.seconds
 
     def due_at(self, node: Address) -> int:
-        """Return the block time from which on the node, without a task so far, is given one."""
+        """Return the block time from which a node without a task is due for a probe."""
         return self.start + self._lot(node) % max(1, self.seconds - self.seconds // _LAST_TENTH)
 
     def lot_beside(self, node: Address, other: Address) -> int:
-        """Return the lot by which `other` does the work beside `node`: the least one does."""
+        """Return the lot of `companion` for working beside `node`; the smallest lot is chosen."""
         return self._lot(node, other)
 
     def _lot(self, *nodes: Address) -> int:
@@ -55,7 +56,7 @@ class ProbeWindow(NamedTuple):
 class Probe(NamedTuple):
     """A system task for the first of these nodes; the others do the same work beside it.
 
-    `version`: the least that one of them runs.
+    `version`: the lowest version of these nodes.
     """
 
     nodes: tuple[Address, ...]
@@ -63,7 +64,7 @@ class Probe(NamedTuple):
 
 
 def is_probe_due(node: Node, window: ProbeWindow) -> bool:
-    """Tell whether a member was given no task since the window began."""
+    """Return whether a member was given no task since the window began."""
     is_new = node.last_start is None or node.last_start < window.start
     return node.membership is Membership.MEMBER and is_new
 
@@ -77,15 +78,16 @@ def probes_due(
     models: AbstractSet[str],
     group: bool,
 ) -> list[Probe]:
-    """Return the system tasks that are due, the most urgent first, no node in two of them.
+    """Return the system tasks that are due, the most urgent first, with no node in two of them.
 
     Args:
-        nodes: every node there is.
-        window: the one that lies open.
-        at: the block time in seconds, and the rules that say who is excluded.
-        taken: nodes that were drawn for another task.
-        models: what a node must have on disk for the work.
-        group: two others do the same work beside, so that a task score comes of it.
+        nodes: every known node.
+        window: the open window.
+        time_and_rules: the block time in seconds, and the rules that decide which nodes are
+            excluded.
+        reserved: nodes that were drawn for another task.
+        models: the models that a node must have on disk for the work.
+        group: whether two other nodes do the same work, so that a task score results.
     """
     time, rules = at
     able = [
@@ -110,7 +112,7 @@ def probes_due(
 
 
 def _urgency(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
-    """Never tried; nearly excluded; recovering; whoever waits longest; ties by address."""
+    """Return the sort key: never tried, nearly excluded, recovering, longest idle, address."""
     if node.last_start is None:
         return 0, 0, node.address
     reliability = reliability_at(node, time, rules)
@@ -119,9 +121,10 @@ def _urgency(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
 
 
 def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequence[Node]:
-    """Return two of the same card; nobody where there are not so many: its time says nothing.
+    """Return two free nodes with the same card, or none if there are fewer.
 
-    Those without a task come first, as one group serves all three.
+    With fewer nodes the task's time could not be compared. Nodes without a task come first, because
+    one group then serves all three.
     """
     like = [one for one in free if _comparable_hardware(one) == _comparable_hardware(node)]
     like.sort(
@@ -134,7 +137,7 @@ def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequen
 
 
 def _comparable_hardware(node: Node) -> tuple[object, ...]:
-    """What nodes of one race have in common; a task runs on one major version."""
+    """Return the properties that comparable nodes share; a task runs on one major version."""
     return node.gpu_name, node.gpu_vram, node.version and node.version[0]
 
 

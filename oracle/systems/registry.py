@@ -1,6 +1,6 @@
-"""Every system of the sources by name: its rule set and its policy.
+"""Every supported system by name: its rule set and its policy.
 
-A new one is a folder here, and a line in each of the lists below.
+A new system takes a folder here, and a line in each of the lists below.
 """
 
 import json
@@ -29,8 +29,8 @@ from oracle.systems.rule_overrides import (
 class System:
     """A rule set and a policy that belong together.
 
-    `source` names the document, `summary` says in a line what is its own. `has_rules`: there is a
-    rule set of the same name; without one its policy remembers for itself what it scores by.
+    `source` names the document, `summary` describes the system in one line. `has_rules`: there is a
+    rule set of the same name; without one the policy keeps its own scores.
     """
 
     name: str
@@ -41,7 +41,7 @@ class System:
     has_rules: bool
 
 
-# By name, the JSON object of each rule set; it may lack what a source never published.
+# The JSON object of each rule set, by name; values that the source never published are missing.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     **{rules.name: json.loads(rules.to_json()) for rules in (CRYNUX, RELAY, CRYNUX_DOCS)},
     LEGACY["name"]: LEGACY,
@@ -98,10 +98,10 @@ _SYSTEMS: tuple[System, ...] = (
     ),
 )
 
-# Policies that belong to no system as its first choice.
+# Policies that are not the default of any system.
 _OTHER_POLICIES: tuple[SelectionPolicy, ...] = (LEGACY_EQUAL_POLICY,)
 
-# Names of a whole system that stand for its default profile.
+# Names of a whole system that select its default profile.
 _ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
 
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
@@ -113,27 +113,27 @@ def systems() -> Mapping[str, System]:
 
 
 def rule_sets() -> tuple[str, ...]:
-    """Return the names of all rule sets, those included that need changes to be whole."""
+    """Return the names of all rule sets, including those that are incomplete without changes."""
     return tuple(_RULE_SETS)
 
 
 def rule_set(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
-    """Return a rule set, with some of its rules changed.
+    """Return a rule set with some of its rules changed.
 
-    `changes` maps dotted names to text: `{"tau_seconds": "900", "legacy.vram_weight": "0.3"}`.
-    What comes of it keeps name and version of the set; its JSON tells them apart.
+    `changes` maps dotted names to text: `{"tau_seconds": "900", "legacy.vram_weight": "0.3"}`. The
+    result keeps the name and version of the set; the JSON of the two differs.
 
     Raises:
-        ValueError: there is no rule set or rule of that name, a value is wrong, or a number is
-            missing that the sources never published; one line names the rule, and what it may be.
+        ValueError: there is no rule set or rule of that name, a value is invalid, or a value is
+            missing that the sources never published; one line names the rule and the valid values.
     """
     return apply_changes(_values(name), changes)
 
 
 def published_rules(name: str) -> Mapping[str, str]:
-    """Return every rule of a rule set by dotted name, as the text that a change would have.
+    """Return every published rule of a rule set by dotted name, as the text of a change.
 
-    Left out are those that nobody ever published.
+    Rules that were never published are left out.
 
     Raises:
         ValueError: there is no rule set of that name.
@@ -142,12 +142,12 @@ def published_rules(name: str) -> Mapping[str, str]:
 
 
 def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
-    """Return a rule set, with some of its rules changed, as the JSON object that a file of it is.
+    """Return a rule set with some of its rules changed, as the JSON object of a rules file.
 
-    Without changes None stands for a number that nobody ever published.
+    Without changes a value that was never published is None.
 
     Raises:
-        ValueError: see `rule_set`; a set that lacks numbers is there without changes alone.
+        ValueError: see `build_rules`; an incomplete set can only be returned without changes.
     """
     values = _values(name)
     return with_every_rule(
@@ -156,7 +156,7 @@ def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dic
 
 
 def unpublished_rules(name: str) -> tuple[str, ...]:
-    """Return the rules of a set that nobody ever published: changes have to give them.
+    """Return the rules of a set that were never published and must be given as changes.
 
     Raises:
         ValueError: there is no rule set of that name.
@@ -175,7 +175,7 @@ def changeable_in(name: str) -> tuple[str, ...]:
 
 
 def changes_in(rules: Rules) -> dict[str, str]:
-    """Return what these rules change in the published set of their name.
+    """Return the changes that turn the published set of the rules' name into these rules.
 
     Raises:
         ValueError: there is no rule set of that name.
@@ -186,23 +186,23 @@ def changes_in(rules: Rules) -> dict[str, str]:
 
 
 def rules_named(name: str) -> Rules:
-    """Return a rule set as it is published.
+    """Return a rule set as published.
 
     Raises:
-        ValueError: there is none of that name, or it is not whole without changes.
+        ValueError: there is no set of that name, or it is incomplete without changes.
     """
     return rule_set(name)
 
 
 def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
-    """Return a policy, with some of its own numbers changed; `pocket` is its profile `article`.
+    """Return a policy with some of its parameters changed; `pocket` selects the profile `article`.
 
-    `changes` maps names to text: `{"weight_floor": "0.01"}`; `tuning.parameters_of` has them all.
-    What comes of it keeps name and version of the policy.
+    `changes` maps names to text: `{"weight_floor": "0.01"}`; `policy_overrides.get_parameters`
+    lists all names. The result keeps the name and version of the policy.
 
     Raises:
-        ValueError: there is no policy or number of that name, or a value is wrong; one line names
-            it, and what there is.
+        ValueError: there is no policy or parameter of that name, or a value is invalid; one line
+            names it and the valid names.
     """
     known = policies()
     wanted = _ALIASES.get(name, name)

@@ -1,4 +1,4 @@
-"""Makes a rule set of another one and changes that somebody wrote as text (`tau_seconds=900`)."""
+"""Derives a rule set from another one by changes given as text (`tau_seconds=900`)."""
 
 import json
 from collections.abc import Mapping
@@ -13,29 +13,29 @@ from oracle.domain.scoring.rules import Rules
 
 _LEGACY = "legacy."
 _NONE = "none"
-# Python refuses to read endless numbers, in words of its own.
+# Python raises its own error for very long numbers.
 _MOST_DIGITS = 18
 _TRUTHS = {"true": True, "false": False}
 
-# Every rule that there is, by dotted name and in its order.
+# Every rule by dotted name, in order.
 _DECLARED = declared_rules(Rules) | {
     _LEGACY + name: declared for name, declared in declared_rules(LegacyRules).items()
 }
-# What each rule means, in one line with its source.
+# The meaning of each rule in one line, with its source.
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {name: str(info.meaning) for name, (_, info) in _DECLARED.items()}
 )
 
 
 def apply_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
-    """Return the rules that `base`, the JSON object of a rule set, becomes by some changes.
+    """Return the rules that result from applying changes to `base`, the JSON object of a rule set.
 
     A change is a dotted name and a text: fractions as decimals (`0.3`), whole numbers, `true` or
     `false`, lists as `10,5,2`, `none` where a rule may be absent.
 
     Raises:
-        ValueError: no such rule, a text that is no value of it, a value without sense, or a rule
-            missing that has no default; the rule is named, and what it may be.
+        ValueError: no such rule, an invalid text or value, or a missing rule without a default; the
+            message names the rule and the valid values.
     """
     known = changeable_rules(base)
     values = dict(base)
@@ -51,10 +51,10 @@ def apply_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
 
 
 def changes_of(table: object) -> dict[str, str]:
-    """Return the changes that a table of TOML or JSON means: tables inside make dotted names.
+    """Return the changes in a TOML or JSON table; nested tables give dotted names.
 
     Raises:
-        ValueError: it is no table, or a fraction stands there as a number, which is none exactly.
+        ValueError: not a table, or a fraction is given as a number, which would not be exact.
     """
     if not isinstance(table, dict):
         raise ValueError('must be a table, such as { penalty = "0.3" }')  # noqa: TRY004 - the text is at fault
@@ -68,9 +68,9 @@ def changes_of(table: object) -> dict[str, str]:
 
 
 def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return every rule of a rule set's JSON object as the text that a change would have.
+    """Return every rule of a rule set's JSON object as the text of a change.
 
-    Left out are those that nobody ever published.
+    Rules that were never published are left out.
     """
     texts = {}
     for name, field in changeable_rules(values).items():
@@ -83,9 +83,9 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def with_every_rule(base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule set's JSON object with every rule that there is, in their order.
+    """Return a rule set's JSON object with every rule, in order.
 
-    None stands for a number that nobody ever published: no rules come of it until one is chosen.
+    A value that was never published is None; the rules are incomplete until a value is chosen.
     """
     values: dict[str, Any] = {"name": base["name"], "version": base["version"]}
     for name, field in changeable_rules(base).items():
@@ -99,7 +99,7 @@ def with_every_rule(base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changeable_rules(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
-    """Return the rules of a rule set that may be changed, by dotted name, in their order."""
+    """Return the rules of a rule set that may be changed, by dotted name, in order."""
     is_legacy = base.get("legacy") is not None
     return {
         name: field
@@ -116,18 +116,18 @@ def _text_of(name: str, told: object) -> str:
     if isinstance(told, (list, tuple)):
         return ",".join(map(str, told))
     if isinstance(told, float):
-        # A double is not the decimal that was written.
+        # A double differs from the decimal in the file.
         raise ValueError(f'{name}: write a fraction in quotes, such as "0.3"')  # noqa: TRY004 - the text is at fault
     return str(told)
 
 
 def _parse_value(name: str, field: Field[Any], text: str) -> object:
-    """Return the JSON value that a text means."""
+    """Return the JSON value that a text stands for."""
     if text == _NONE and may_be_absent(field):
         return None
     kind = kind_of(field)
     if is_fraction(field) or kind is str:
-        # Fractions are text in JSON too, and judged there.
+        # Fractions are text in JSON too, and are validated there.
         return text
     if kind is bool:
         if text not in _TRUTHS:

@@ -1,6 +1,6 @@
-"""Which tasks wait for a node, in which group of the queue, and how many may wait.
+"""The queue of waiting tasks: its groups and its capacity.
 
-docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
+See docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
 """
 
 from fractions import Fraction
@@ -11,7 +11,7 @@ from oracle.systems.crynux.requirements import requirement_of
 
 
 class QueueGroup(NamedTuple):
-    """A group of the queue: the VRAM in GB that its tasks ask for, and the card; None: Any."""
+    """A group of the queue by required VRAM in GB and required card; None: any card."""
 
     vram: int
     gpu: str | None
@@ -24,13 +24,13 @@ def is_waiting(task: Task) -> bool:
 
 
 def group_of(task: Task) -> QueueGroup:
-    """Return the group that a task waits in."""
+    """Return the queue group of a task."""
     wanted = requirement_of(task)
     return QueueGroup(wanted.vram, wanted.gpu)
 
 
 def capacity_for(members: int, alpha: Fraction) -> int:
-    """Return the queue's largest size, floor(alpha*members), at least 1.
+    """Return the maximum size of the queue, floor(alpha*members), at least 1.
 
     Raises:
         ValueError: alpha is not above 0.

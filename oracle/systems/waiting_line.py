@@ -1,7 +1,7 @@
-"""What waits for nodes: the most valuable first, then the older (decision 0060).
+"""The queue of tasks that wait for nodes: the most valuable first, then the older (decision 0060).
 
-`line_of` puts everything in line at once. `WaitingTasks` keeps the line from block to block: what
-a block costs are the tasks that changed, and the classes of those that ask for the same.
+`build_queue` sorts all tasks at once. `WaitingTasks` keeps the queue from block to block, so that
+the cost of a block depends on the changed tasks and the equivalence classes only.
 """
 
 from bisect import bisect_left, insort
@@ -16,13 +16,13 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import Requirement, requirement_of
 from oracle.systems.waiting import is_waiting
 
-# Ended so, a task gives up its whole group: no other task of it starts any more
-# (contracts/network/TaskVerdicts.sol, endUnvalidated).
+# A task that ended for one of these reasons ends its whole group: no other task of it starts any
+# more (contracts/network/TaskVerdicts.sol, endUnvalidated).
 _GIVEN_UP = frozenset({AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT})
 
 
 class NodeCriteria(NamedTuple):
-    """All that decides who may have what waits: of equal ones all have candidates, or none."""
+    """The criteria for the nodes of an item; equal criteria have equal candidates."""
 
     wanted: Requirement
     kind: TaskKind | None
@@ -30,10 +30,10 @@ class NodeCriteria(NamedTuple):
 
 
 class InLine(NamedTuple):
-    """What waits for nodes: a task, or tasks that start together, each on a node of its own.
+    """A queued task, or tasks that start together, each on a node of its own.
 
-    `barred`: nodes that were given another task of the group. `fellows`: the others of a legacy
-    group of three, in the order of their creation after `task`; of a task by itself none.
+    `sibling_nodes`: nodes that were given another task of the group. `siblings`: the other tasks of
+    a legacy group of three, in the order of their creation after `task`; empty for a single task.
     """
 
     task: Task
@@ -43,38 +43,44 @@ class InLine(NamedTuple):
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Return all that start together, the oldest first."""
+        """Return all tasks that start together, the oldest first."""
         return (self.task, *self.fellows)
 
     @property
     def asked(self) -> NodeCriteria:
-        """Return what is asked of its nodes."""
+        """Return the criteria that the item's nodes must meet."""
         return NodeCriteria(requirement_of(self.task), self.task.kind, self.barred)
 
     def out_of_reach(self, taken: frozenset[Address]) -> frozenset[Address]:
-        """Return who cannot be given it, `taken` included; copies nothing for who is alone."""
+        """Return the nodes that cannot be given the item: `reserved` and its sibling nodes.
+
+        `reserved` is not copied if there are no sibling nodes.
+        """
         return taken | self.barred if self.barred else taken
 
     @property
     def seed_name(self) -> TaskKey | GroupKey:
-        """Return what the seed of the draw is made of beside the block: one seed for all."""
+        """Return the key that makes the draw's seed, with the block hash.
+
+        Tasks that start together share one seed.
+        """
         group = self.task.group
         return group if self.fellows and group is not None else self.task.key
 
 
 class Drop(NamedTuple):
-    """Tasks that leave the queue together; `group` None: one task by itself."""
+    """Tasks that leave the queue together; `group` None: a single task."""
 
     tasks: tuple[TaskKey, ...]
     group: GroupKey | None
 
 
-# Puts waiting tasks in line, by all tasks of the groups of those that are in one.
+# Builds queue items from the waiting tasks and from all tasks of their groups.
 LineUp = Callable[[Iterable[Task], Iterable[Task]], Iterable[InLine]]
 
 
 class PlaceInLine(NamedTuple):
-    """Somebody in line, led by what the line is in order by, which no two have in common."""
+    """A queue item with its unique sort key first."""
 
     order: tuple[Fraction, Position, TaskKey]
     asked: NodeCriteria
@@ -82,12 +88,12 @@ class PlaceInLine(NamedTuple):
 
 
 class EquivalenceClass:
-    """Those in line that ask for the same, in order; as long as there are any."""
+    """The queue items with the same criteria, in order; a class is never empty."""
 
     __slots__ = ("_places", "keys")
 
     def __init__(self) -> None:
-        # Of tasks that start together the first stands for all.
+        # Tasks that start together are represented by the first of them.
         self.keys: set[TaskKey] = set()
         self._places: list[PlaceInLine] = []
 
@@ -96,28 +102,28 @@ class EquivalenceClass:
 
     @property
     def first(self) -> InLine:
-        """Return the one that is served first."""
+        """Return the item that is served first."""
         return self._places[0].one
 
     def add(self, place: PlaceInLine) -> None:
-        """Take somebody in who is not there."""
+        """Add an item that is not in the class."""
         insort(self._places, place)
         self.keys.add(place.one.task.key)
 
     def remove(self, place: PlaceInLine) -> None:
-        """Take somebody out who is there."""
+        """Remove an item that is in the class."""
         del self._places[bisect_left(self._places, place)]
         self.keys.remove(place.one.task.key)
 
 
 class Line:
-    """All in line, by what they ask for; entries are judged as they were when they were added."""
+    """All queue items by their criteria; items are judged as they were when they were added."""
 
     __slots__ = ("_classes", "_places")
 
     def __init__(self, entries: Iterable[InLine] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
-        # By every task of an entry.
+        # By every task of an item.
         self._places: dict[TaskKey, PlaceInLine] = {}
         for one in entries:
             self.add(one)
@@ -126,13 +132,13 @@ class Line:
         return bool(self._places)
 
     def add(self, one: InLine) -> None:
-        """Put an entry in line of whose tasks none is there."""
+        """Add an item none of whose tasks is queued."""
         place = PlaceInLine(_serving_order(one), one.asked, one)
         self._classes.setdefault(place.asked, EquivalenceClass()).add(place)
         self._places |= dict.fromkeys((task.key for task in one.tasks), place)
 
     def discard(self, key: TaskKey) -> None:
-        """Take out the entry that a task is part of, if it is there."""
+        """Remove the item that a task is part of, if it is queued."""
         place = self._places.get(key)
         if place is None:
             return
@@ -144,25 +150,25 @@ class Line:
             del self._places[task.key]
 
     def classes(self) -> Collection[EquivalenceClass]:
-        """Return those who ask for the same, class by class."""
+        """Return the equivalence classes."""
         return self._classes.values()
 
     def holding(self, keys: Iterable[TaskKey]) -> list[InLine]:
-        """Return the entries that these tasks are part of, in order."""
+        """Return the items that these tasks are part of, in order."""
         found = (self._places[key] for key in keys if key in self._places)
         each_once = {place.one.task.key: place for place in found}
         return [place.one for place in sorted(each_once.values())]
 
 
 class WaitingTasks:
-    """Keeps the line up to date with tasks that change, those of a group all at once."""
+    """Keeps the queue up to date with changed tasks; a group is updated as a whole."""
 
     __slots__ = ("_groups", "_line_up", "line")
 
     def __init__(self, line_up: LineUp) -> None:
         self.line = Line()
         self._line_up = line_up
-        # All tasks of the groups of which one waits.
+        # All tasks of each group with a waiting task.
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
 
     def update(
@@ -170,7 +176,7 @@ class WaitingTasks:
         tasks: Iterable[Task],
         of_groups: Callable[[AbstractSet[GroupKey]], Iterable[Task]],
     ) -> None:
-        """Take in tasks as they are now; `of_groups` is asked for every task of new groups."""
+        """Apply changed tasks; `load_group_tasks` returns every task of new groups."""
         grouped: dict[GroupKey, list[Task]] = {}
         for task in tasks:
             if task.group is not None:
@@ -197,7 +203,7 @@ class WaitingTasks:
             del self._groups[group]
 
     def _put(self, tasks: dict[TaskKey, Task]) -> bool:
-        """Line up anew a task by itself, or all of a group; tell whether one of them waits."""
+        """Queue a single task or a group's tasks again, and return whether one of them waits."""
         for key in tasks:
             self.line.discard(key)
         waiting = [task for task in tasks.values() if is_waiting(task)]
@@ -212,10 +218,10 @@ def line_of(
     fellows: Iterable[Task],
     value_of: Callable[[Task], Fraction],
 ) -> list[InLine]:
-    """Put waiting tasks in order: the most valuable first, then the older.
+    """Return the waiting tasks as queue items: the most valuable first, then the older.
 
-    `fellows` holds every task of the groups of those that are in one. A task whose group is dead
-    can never start, and one whose group is not all there cannot yet: they are left out.
+    `group_tasks` holds every task of the waiting tasks' groups. A task is left out if its group is
+    dead, so that the task can never start, or incomplete, so that it cannot start yet.
     """
     groups = tasks_by_group(fellows)
     barred = {
@@ -234,10 +240,10 @@ def line_of(
 
 
 def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
-    """Return whether no waiting task of a group is started any more, given all its tasks.
+    """Return whether no waiting task of a group can start any more, given all tasks of the group.
 
-    The group was given up, a task of it ended before it had a node, or so many have ended that
-    the others are no majority: whatever the rest answered, nobody would compare it.
+    Either the group was given up, or a task of it ended before it had a node, or so many tasks have
+    ended that the others are no majority, so that their answers would never be compared.
     """
     ended = [task for task in tasks if task.ending is not None]
     is_given_up = any(task.abort_reason in _GIVEN_UP for task in tasks)
@@ -246,7 +252,7 @@ def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
 
 
 def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
-    """Return the tasks that are in a group, by their group, in the order given."""
+    """Return the tasks that have a group, by group, in the order given."""
     groups: dict[GroupKey, list[Task]] = {}
     for task in tasks:
         if task.group is not None:
@@ -255,10 +261,10 @@ def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
 
 
 def drop_with(task: Task, fellows: Collection[Task]) -> Drop | None:
-    """Return what leaves the queue where a waiting task does; None: it cannot leave.
+    """Return the drop that removes a waiting task from the queue, or None if it cannot leave.
 
-    `fellows`: all tasks of its group. A group leaves whole, and before any of it has a node; what
-    is left of a dead one leaves task by task (contracts/network/TaskOrders.sol).
+    `group_tasks`: all tasks of its group. A group leaves as a unit, before any of its tasks has a
+    node; the rest of a dead group leaves task by task (contracts/network/TaskOrders.sol).
     """
     if task.group is None or cannot_reach_verdict(fellows):
         return Drop((task.key,), None)
@@ -271,12 +277,12 @@ def drop_with(task: Task, fellows: Collection[Task]) -> Drop | None:
 
 
 def _size_of(tasks: Collection[Task]) -> int:
-    """Return how many tasks a group has in the end, 0 where nobody says so."""
+    """Return the final number of tasks of a group, or 0 if it is unknown."""
     return max((task.group_size or 0 for task in tasks), default=0)
 
 
 def sort_by_value(line: Iterable[InLine]) -> list[InLine]:
-    """Put what waits in order: the most valuable first, then the older.
+    """Sort queue items: the most valuable first, then the older.
 
     Tasks that start together are as old as the last of them.
     """

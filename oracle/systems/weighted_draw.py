@@ -1,7 +1,7 @@
 """The weighted draw that anyone can repeat: which nodes a seed picks.
 
-Whole numbers and SHA-256 alone, so that every machine and every language picks the same.
-See docs/reference/scoring-rules.md#the-draw.
+It uses only whole numbers and SHA-256, so that every machine and every language picks the same. See
+docs/reference/scoring-rules.md#the-draw.
 """
 
 from array import array
@@ -16,15 +16,15 @@ from oracle.domain.native import native
 
 _SEED_BYTES = 32
 _COUNTER_BYTES = 32
-# Weights are added up by so many, and only where the draw falls one by one.
+# Weights are summed in blocks of this size, and one by one only within the drawn block.
 _STRIDE = 512
 
 
 class Drawn(NamedTuple):
-    """One draw, with what explains it.
+    """One draw with the numbers that explain it.
 
-    `digest` is sha256(seed32 || i), `0x` hex; `x` is it modulo `total`, the sum of the weights of
-    those that were still there (their number, where all weights were 0).
+    `digest` is sha256(seed32 || i), `0x` hex; `x` is the digest modulo `total`, the sum of the
+    weights of the remaining candidates (their number, if all weights are 0).
     """
 
     node: Address
@@ -34,7 +34,7 @@ class Drawn(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """A `Drawn` by its place among the candidates instead of its address."""
+    """A draw by its place among the candidates instead of its address."""
 
     place: int
     digest: str
@@ -47,20 +47,20 @@ class Pick(NamedTuple):
 
 
 def seed_for(block_hash: Hash, name: TaskKey | GroupKey) -> bytes:
-    """Return the seed of a task, or of a group drawn as one: sha256(block hash || its name)."""
+    """Return the seed of a task, or of a group drawn as one: sha256(block hash || key)."""
     return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(name[2:])).digest()
 
 
 def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> list[Drawn]:
-    """Draw nodes one after the other, each at most once; all of them if they are too few.
+    """Draw nodes one after another, each at most once; all of them if there are too few.
 
     Args:
-        candidates: addresses with their weights, in any order: they count ascending by address.
+        candidates: addresses with their weights, in any order; the draw sorts them by address.
         seed: 32 bytes.
-        draws: how many nodes are wanted; the first draw has the number 0.
+        count: how many nodes to draw; the first draw has the number 0.
 
     Raises:
-        ValueError: a negative weight, an address that stands twice, a seed of another length.
+        ValueError: a negative weight, a duplicate address, or a seed of another length.
     """
     ordered = sorted(candidates)
     addresses = [address for address, _ in ordered]
@@ -76,14 +76,13 @@ def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> 
 def draw_places(
     weights: "list[int] | array[int]", offered: bytearray, seed: bytes, draws: int
 ) -> Iterator[Pick]:
-    """Draw places of a list of weights; for callers that keep it sorted by address themselves.
+    """Draw places from a list of weights, for callers that keep the list sorted by address.
 
     Args:
-        weights: changed: the weight of a place that was drawn becomes 0.
-        offered: for every place 1, or 0 where it is no candidate and its weight 0; changed
-            likewise.
+        weights: modified: the weight of a drawn place becomes 0.
+        offered: 1 for each candidate, else 0 with a weight of 0; modified likewise.
         seed: 32 bytes.
-        draws: how many places are wanted.
+        count: how many places to draw.
 
     Raises:
         ValueError: a seed of another length.
@@ -94,7 +93,7 @@ def draw_places(
         if 1 not in offered:
             return
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
-        # All weights zero: all that are left count 1.
+        # If all weights are zero, every remaining candidate counts 1.
         counted = weights if any(weights) else [*offered]
         place, x, total = _locate(counted, int.from_bytes(digest, "big"))
         weights[place] = offered[place] = 0
@@ -102,9 +101,9 @@ def draw_places(
 
 
 def _locate(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
-    """Return the first place with which the sum of the weights exceeds x, x, and the total.
+    """Return the first place at which the cumulative weight exceeds x, then x and the total.
 
-    It is never a place of weight 0; one weight at least is more.
+    The place never has weight 0; at least one weight must be above 0.
     """
     if native is not None and isinstance(weights, array):
         total = native.total(weights)

@@ -1,8 +1,8 @@
-"""Declares each kind of event field once: JSON lines, Parquet column, and the words for it.
+"""Declares each kind of event field once: JSON codec, Parquet column, and description.
 
-An event's field is annotated with a kind, as in `stake: WeiAmount | None = None`. The codec of
-JSON lines, the columns of an export and the tables of docs/reference/events-and-jsonl.md follow
-from that annotation.
+An event's field is annotated with a kind, as in `stake: WeiAmount | None = None`. The JSON-lines
+codec, the columns of an export and the tables of docs/reference/events-and-jsonl.md follow from
+that annotation.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FieldKind:
-    """What a field of an event may hold, and how its value is written."""
+    """The kind of an event field: its valid values and their encodings."""
 
     codec: Spelling
     column: ColumnType
@@ -39,7 +39,7 @@ class FieldKind:
     from_column: Callable[[Any], Any] | None = None
     # Digits after `0x`; 0: the value is not hex.
     hex_digits: int = 0
-    # Where the field holds a word of an enumeration.
+    # Set if the field holds a member of an enumeration.
     enum: type[StrEnum] | None = None
 
 
@@ -51,18 +51,18 @@ def version_text(version: tuple[int, int, int]) -> str:
 
 @lru_cache(maxsize=256)
 def version_of(text: str) -> tuple[int, int, int]:
-    """Return the version that `version_text` wrote."""
+    """Return the version that `format_version` formatted."""
     major, minor, patch = text.split(".")
     return int(major), int(minor), int(patch)
 
 
 def _cap_to_int63(number: int) -> int:
-    """Return a number that an int64 column can hold; nobody tells larger ones apart."""
+    """Return a number that an int64 column can hold; larger numbers are not distinguished."""
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 
 def word_kind(enum: type[StrEnum]) -> FieldKind:
-    """Return the kind of a field that holds one word of an enumeration."""
+    """Return the kind of a field that holds a member of an enumeration."""
     return FieldKind(
         codec=codecs.enum_field(enum),
         column=ColumnType.TEXT,
@@ -143,7 +143,7 @@ _TIMED = frozenset(each.name for each in fields(TimedEvent))
 
 
 def field_kinds_of(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
-    """Return the kinds of an event's own fields, by name and in the order they are written.
+    """Return the kinds of an event's own fields, by name, in encoding order.
 
     Raises:
         TypeError: a field has no kind.
@@ -152,7 +152,7 @@ def field_kinds_of(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
 
 
 def required_fields_of(event_type: type[TimedEvent]) -> tuple[str, ...]:
-    """Return which of an event's own fields must be there."""
+    """Return the required ones of an event's own fields."""
     own = (each for each in fields(event_type) if each.name not in _TIMED)
     return tuple(each.name for each in own if each.default is MISSING)
 

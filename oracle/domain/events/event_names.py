@@ -1,4 +1,4 @@
-"""The events' names, `task_submitted` for `TaskSubmitted`, and the kinds of all their fields.
+"""The events' names, such as `task_submitted` for `TaskSubmitted`, and all field kinds.
 
 See docs/reference/events-and-jsonl.md#vocabulary.
 """

@@ -1,6 +1,6 @@
-"""Makes many events of one class at once from the columns of their fields.
+"""Builds many events of one class from the columns of their fields.
 
-A frozen dataclass is made field by field, in Python; of a million events each such step counts.
+A frozen dataclass is created field by field, in Python; for a million events each step counts.
 """
 
 from collections import deque
@@ -12,9 +12,9 @@ from typing import Any
 
 
 def events_from(made: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the events whose fields stand in these columns; `made` has slots.
+    """Return the events whose fields are in these columns; `event_class` has slots.
 
-    Values are taken as they are: who calls knows that they are of the field's type.
+    Values are not checked: the caller ensures that they have the field's type.
 
     Raises:
         ValueError: a field has no column, or columns are of different lengths.
@@ -27,12 +27,12 @@ def events_from(made: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
         raise ValueError("columns of events are of different lengths")
     events: list[Any] = list(map(object.__new__, repeat(made, lengths.pop())))
     for name, column in columns.items():
-        # What it returns is nothing: only that it is called counts.
+        # Only the calls matter; the deque discards their results.
         deque(map(setters[name], events, column), maxlen=0)
     return events
 
 
 @cache
 def _setters(made: type) -> dict[str, Callable[[Any, Any], None]]:
-    """Return what sets each field: dataclasses with slots only, events have no others."""
+    """Return the setter of each field; works for dataclasses with slots only, as all events are."""
     return {field.name: getattr(made, field.name).__set__ for field in fields(made)}

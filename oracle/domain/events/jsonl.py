@@ -1,4 +1,4 @@
-"""The one file format of events: JSON lines, read strictly and written in one way.
+"""The file format of events: JSON lines, parsed strictly and encoded canonically.
 
 See docs/reference/events-and-jsonl.md#the-file-format.
 """
@@ -22,13 +22,13 @@ _MOST_BRACKETS = 1_000
 
 
 def json_object(line: str) -> dict[str, object]:
-    """Return the object that a line is, each key once.
+    """Return the JSON object of a line, which must not repeat a key.
 
     Raises:
-        ValueError: it is none, or too deep; the message says what is wrong.
+        ValueError: not an object, or nested too deep; the message gives the fault.
     """
-    # Deeper nesting than any event has. A library that we import raises the interpreter's limit
-    # on recursion beyond what its stack bears, so this cannot be left to RecursionError.
+    # No event nests as deep. An imported library raises the interpreter's recursion limit beyond
+    # what its stack bears, so RecursionError is no protection.
     if line.count("[") + line.count("{") > _MOST_BRACKETS:
         raise ValueError("broken JSON: too many brackets")
     try:
@@ -44,11 +44,11 @@ def json_object(line: str) -> dict[str, object]:
 
 
 class _RepeatedKeyError(ValueError):
-    """A key that stands twice in one object."""
+    """A key occurs twice in one object."""
 
 
 class _EndlessInteger(NamedTuple):
-    """An integer of more digits than Python reads; no field takes it, so that one is named."""
+    """An integer with more digits than Python parses; every field rejects it by name."""
 
     digits: str
 
@@ -68,12 +68,12 @@ def _reject_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return said
 
 
-# NaN and Infinity become floats, which no field takes either.
+# NaN and Infinity become floats, which every field rejects too.
 _DECODER = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys, parse_int=_integer)
 
 
 def quoted(value: object) -> str:
-    """Return a value as it was written, cut where it is long."""
+    """Return a value as JSON text, truncated if it is long."""
     text = value.digits if isinstance(value, _EndlessInteger) else json.dumps(value)
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
@@ -87,12 +87,12 @@ _PLACE: Mapping[str, Spelling] = {
     "time_ms": spelled.INT63,
 }
 _TIMES = ("time", "time_ms")
-# Left out where they are 0.
+# Omitted if 0.
 _OPTIONAL_PLACE = ("tx", "sub")
 
 
 class _Shape(NamedTuple):
-    """One event type: its own fields in the order they are written, and all that it may have."""
+    """The fields of one event type: its own fields in encoding order, and all allowed fields."""
 
     name: str
     kind: type[DomainEvent]
@@ -111,10 +111,10 @@ _SHAPES = {name: _shape_of(kind) for name, kind in TYPES.items()}
 
 
 def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
-    """Read a file of events and return them sorted by position.
+    """Parse a file of events and return them sorted by position.
 
     Raises:
-        InputError: the first thing wrong, with its line and field; no event at all.
+        InputError: the first fault, with its line and field; or there is no event.
     """
     events: list[DomainEvent] = []
     seen = _LineIndex({}, {})
@@ -134,15 +134,15 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
 
 
 class NotInOrderError(Exception):
-    """A file of events is not one plain run of them; `parse_events` sorts it, or says why not."""
+    """A file's events are invalid or unsorted; `parse_events` sorts or rejects them."""
 
 
 def events_in_order(lines: Iterable[str]) -> Iterator[DomainEvent]:
     """Yield the events of a file as `parse_events` returns them, without keeping any.
 
     Raises:
-        NotInOrderError: at the first line that is wrong or stands out of order. What has been
-            yielded is worth nothing then: an event may follow that belongs before it.
+        NotInOrderError: at the first line that is invalid or out of order. Events yielded before
+            must be discarded, because an event may follow that belongs before them.
     """
     last: DomainEvent | None = None
     for line in lines:
@@ -166,7 +166,7 @@ def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
 
 
 class _LineIndex(NamedTuple):
-    """On which line each position stood, and each block's time."""
+    """The line on which each position occurred, and each block's time."""
 
     positions: dict[Position, int]
     times: dict[int, tuple[int, int]]
@@ -178,7 +178,7 @@ class _LineIndex(NamedTuple):
             place = f"block {block}, tx {tx}, log {log}, sub {sub}"
             raise ValueError(f"log: the position of line {first} again ({place})")
         if is_of_feed(event.at):
-            # It has a time of its own, before its block's.
+            # An event of a feed has a time of its own, before its block's.
             return
         time, first = self.times.setdefault(event.at.block, (event.time, line))
         if time != event.time:
@@ -189,10 +189,10 @@ class _LineIndex(NamedTuple):
 
 
 def parse_event(line: str) -> DomainEvent:
-    """Read one line.
+    """Parse one line.
 
     Raises:
-        ValueError: what is wrong, led by the field's name where it is about one.
+        ValueError: the fault, with the field's name first if it concerns a field.
     """
     said = json_object(line)
     name = said.pop("type", None)
@@ -213,13 +213,13 @@ def parse_event(line: str) -> DomainEvent:
 
 
 def parse_wanted_task(text: str) -> TaskCreated:
-    """Read what a task asks for: one object with the fields of `task_created`.
+    """Parse a task request: one object with the fields of `task_created`.
 
-    Nothing is required. `type`, position and time may stand there, as in an exported line; where
-    they do not, the task is created at position 0 and time 0. Without `task` its key is zero.
+    No field is required. `type`, position and time are allowed, as in an exported line; without
+    them the task is created at position 0 and time 0. Without `task` its key is zero.
 
     Raises:
-        ValueError: what is wrong, led by the field's name where it is about one.
+        ValueError: the fault, with the field's name first if it concerns a field.
     """
     said = json_object(text)
     name = said.pop("type", None)
@@ -240,10 +240,10 @@ def _check_milliseconds(values: Mapping[str, Any]) -> None:
 
 
 def field_value(field: str, value: object) -> object:
-    """Read the value of a field from what JSON and TOML know.
+    """Parse the value of a field from a JSON or TOML value.
 
     Raises:
-        ValueError: it is no value of this field, or there is no such field.
+        ValueError: the value is invalid for this field, or there is no such field.
     """
     if field not in FIELD_KINDS:
         raise ValueError("is no field of any event")
@@ -251,7 +251,7 @@ def field_value(field: str, value: object) -> object:
 
 
 def _read_fields(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
-    """Read every field that is there; null means absent."""
+    """Parse every field that is present; null means absent."""
     values = {}
     for key, value in said.items():
         spelling = shape.allowed.get(key)
@@ -270,7 +270,7 @@ def _read_field(spelling: Spelling, key: str, value: object) -> Any:  # noqa: AN
 
 
 def event_to_json(event: DomainEvent) -> str:
-    """Write one event as a line, without its end; what is absent or default is left out."""
+    """Encode one event as a line without its end, omitting absent and default values."""
     name = NAMES[type(event)]
     said: dict[str, object] = {"type": name}
     place = {**event.at._asdict(), "time": event.time, "time_ms": event.time_ms}

@@ -1,7 +1,7 @@
-"""How single values stand in JSON lines: what is read, refused and written.
+"""Codecs of single values in JSON lines.
 
-A reader turns one JSON value into ours, or raises ValueError saying what it must be.
-See docs/reference/events-and-jsonl.md#types.
+A decoder converts one JSON value, or raises ValueError with the valid values. See
+docs/reference/events-and-jsonl.md#types.
 """
 
 import re
@@ -10,7 +10,7 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, NamedTuple
 
-# The largest integer that every JSON reader keeps exact; above it they are decimal strings.
+# The largest integer that every JSON reader keeps exact; larger ones are decimal strings.
 _EXACT = 2**53
 UINT32_MAX = 2**32 - 1
 INT63_MAX = 2**63 - 1
@@ -20,19 +20,19 @@ _VERSION_PARTS = 3
 
 
 class Spelling(NamedTuple):
-    """How a kind of value is read from JSON, and turned back into what `json.dumps` takes."""
+    """A codec of one kind of value: from a JSON value, and to a value for `json.dumps`."""
 
     read: Callable[[object], Any]
     write: Callable[[object], object] = lambda value: value
 
 
 def wire_int(value: object) -> object:
-    """Write a whole number; as a decimal string where it is above 2^53."""
+    """Encode an integer, as a decimal string if it is above 2^53."""
     return str(value) if isinstance(value, int) and value > _EXACT else value
 
 
 def integer_field(low: int, high: int) -> Spelling:
-    """A whole number from `low` to `high`; a decimal string only above 2^53."""
+    """Return the codec of an integer in a range; a decimal string is valid only above 2^53."""
     said = f"must be a whole number from {low} to {_power(high)}"
 
     def read(value: object) -> int:
@@ -52,21 +52,21 @@ def _power(number: int) -> str:
 
 
 def hex_field(size: int) -> Spelling:
-    """So many bytes as 0x and hex digits, any case read, lower case kept."""
+    """Return the codec of `size` bytes as 0x and hex digits, converted to lower case."""
     pattern = re.compile(rf"0x[0-9a-f]{{{2 * size}}}")
 
     def read(value: object) -> str:
         text = value.lower() if isinstance(value, str) else ""
         if not pattern.fullmatch(text):
             raise ValueError(f"must be 0x and {2 * size} hex digits")
-        # A node or a task stands in many events, and in memory once.
+        # A node or a task occurs in many events, but only once in memory.
         return intern(text)
 
     return Spelling(read)
 
 
 def enum_field(kind: type[StrEnum]) -> Spelling:
-    """One of the words of an enumeration."""
+    """Return the codec of a member of an enumeration."""
     known = {member.value: member for member in kind}
 
     def read(value: object) -> StrEnum:
@@ -78,7 +78,7 @@ def enum_field(kind: type[StrEnum]) -> Spelling:
 
 
 def list_field(entry: Spelling, said: str, *, least: int = 0, most: int | None = None) -> Spelling:
-    """A list of such entries; `said` finishes the sentence "must be a list of"."""
+    """Return the codec of a list of entries; `description` completes "must be a list of"."""
 
     def read(value: object) -> tuple[object, ...]:
         if not isinstance(value, list) or len(value) < least or (most and len(value) > most):
@@ -102,7 +102,7 @@ def _read_wei(value: object) -> int:
 
 
 def _read_text(value: object) -> str:
-    # JSON can escape half a character; no database and no terminal takes it.
+    # JSON can escape lone surrogates, which databases and terminals reject.
     if not isinstance(value, str) or any("\ud800" <= char <= "\udfff" for char in value):
         raise ValueError("must be text")
     return value
@@ -117,7 +117,7 @@ WEI = Spelling(_read_wei, str)
 UINT32 = integer_field(0, UINT32_MAX)
 INT63 = integer_field(0, INT63_MAX)
 LOG_INDEX = integer_field(-1, INT63_MAX)
-# Below 0: told by a feed, before the block's transactions.
+# Below 0 for events of a feed, which precede the block's transactions.
 TX_INDEX = integer_field(-INT63_MAX, INT63_MAX)
 AT_LEAST_ONE = integer_field(1, INT63_MAX)
 PLACE = integer_field(0, 2)

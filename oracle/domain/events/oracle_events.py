@@ -1,7 +1,7 @@
-"""What the oracle contract itself said: rounds, indexes, kickouts, who may do what.
+"""Events of the oracle contract: rounds, indexes, kickouts, roles and limits.
 
-They close the loop: what is on chain is folded from these, never assumed from what we sent.
-See docs/reference/report-format.md#records, docs/explanation/reports.md#fold-what-is-on-chain.
+The on-chain state is folded from these events, never assumed from what was sent. See
+docs/reference/report-format.md#records, docs/explanation/reports.md#fold-what-is-on-chain.
 """
 
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class RoundAccepted:
     # keccak256 of the call's `data`, as the contract computed it.
     data_hash: Hash
     digest: Hash
-    # Digest of chain, contract, signers, quorum and rules that it was signed under.
+    # Digest of the chain, contract, signers, quorum and rules under which it was signed.
     config: Hash
     transmitter: Address
-    # From the input of the `push` call: whom it registers, and (word index, word), ascending.
-    # The reader has checked both against `data_hash`.
+    # From the input of the `push` call: the registrations, and (word index, word), ascending. The
+    # reader has checked both against `data_hash`.
     registrations: Registrations
     words: tuple[tuple[int, int], ...]
 
@@ -67,7 +67,7 @@ class KickExecuted:
     time: int
     node: Address
     evidence: Hash
-    # Whom the oracle asks to end the membership; zero: nobody.
+    # The contract asked to end the membership; zero: none.
     target: Address
 
 
@@ -77,13 +77,13 @@ class KickRefused:
     time: int
     node: Address
     target: Address
-    # The first 32 bytes of what the target reverted with.
+    # The first 32 bytes of the target's revert data.
     reason: Hash
 
 
 @dataclass(frozen=True, slots=True)
 class NodeExpelled:
-    """Expelled from the start: the oracle before this one had expelled it."""
+    """An expulsion at deployment: the previous oracle contract had expelled the node."""
 
     at: Position
     time: int
@@ -108,7 +108,7 @@ class RoleSet:
 
 @dataclass(frozen=True, slots=True)
 class LimitsSet:
-    """The limits that decide what a round may say; shares in 1/10,000, falls in lane steps."""
+    """The limits of a round's content; shares in 1/10,000, falls in lane steps."""
 
     at: Position
     time: int
@@ -121,7 +121,7 @@ class LimitsSet:
 class KickLimitsSet:
     at: Position
     time: int
-    # Seconds that an expulsion lasts which is executed from then on.
+    # Duration in seconds of expulsions executed from then on.
     kick_cooldown: int
 
 
@@ -135,10 +135,10 @@ class ConfigSet:
     digest: Hash
 
 
-# What the contract's people set, and what holds until they set it anew.
+# Settings of the contract's administrators, valid until they are set again.
 SettingEvent = RoleSet | LimitsSet | KickLimitsSet | ConfigSet
 
-# May cancel a kickout that could still be executed; nobody else may (Kickouts.sol).
+# The only role that may cancel a kickout that can still be executed (Kickouts.sol).
 VETOER = Hash("0x" + b"vetoer".ljust(32, b"\0").hex())
 
 ContractEvent = (

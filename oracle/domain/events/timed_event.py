@@ -1,4 +1,4 @@
-"""Where and when an event was: what all of them have.
+"""The base of all events: their position and time.
 
 See docs/reference/events-and-jsonl.md#position-and-time.
 """
@@ -12,8 +12,8 @@ from oracle.domain.blocks import Position
 class TimedEvent:
     """An event at its position, with its block's time in whole seconds.
 
-    `time_ms`: the same time in whole milliseconds, within that second; None: the source knows
-    seconds only. Scores never look at it.
+    `time_ms`: the same time in whole milliseconds, within that second; None if the source has
+    seconds only. Scores never use it.
     """
 
     at: Position
@@ -22,5 +22,5 @@ class TimedEvent:
 
     @property
     def ms(self) -> int:
-        """Return when it was, in milliseconds: to the second where no more is known."""
+        """Return the event's time in milliseconds, exact to the second if `time_ms` is unknown."""
         return self.time * 1000 if self.time_ms is None else self.time_ms

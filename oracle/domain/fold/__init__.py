@@ -1,1 +1,1 @@
-"""Events into state: the fold, block by block."""
+"""The fold: applies events to the state, block by block."""

@@ -1,6 +1,6 @@
-"""History becomes state: events in, changed rows out, one event after the other.
+"""Folds the history into state: events in, changed rows out, one event after another.
 
-A pure function of events and rules. Whoever folds loads the rows first (`needs`).
+The fold is a pure function of events and rules. The caller loads the rows first (`row_prefetch`).
 See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
@@ -65,7 +65,7 @@ HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
 class Fold:
     """Folds events into `ledger`, whose rows the caller owns between two calls.
 
-    `last` is the newest event folded, None before the first; set it when a fold goes on.
+    `last` is the newest event folded, None before the first; set it to resume a fold.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -77,7 +77,7 @@ class Fold:
         """Fold the events of one block, sorted by position; `journal` keeps pre-images.
 
         Raises:
-            ValueError: an event of another block, or not after the last one folded.
+            ValueError: an event is of another block, or not after the last one folded.
         """
         if not events:
             return
@@ -95,13 +95,13 @@ class Fold:
         self.ledger.changes.pre_images.append(images)
 
     def many(self, events: Iterable[DomainEvent], *, is_whole: bool = True) -> None:
-        """Fold a run of events, sorted by position, over any number of blocks.
+        """Fold events sorted by position, over any number of blocks.
 
-        `is_whole`: its last transaction is complete. Where it may go on in the next run, `finish`
-        ends it.
+        `is_complete`: the last transaction of the events is complete. If its events continue in the
+        next call, pass False and call `finish_transaction` at its end.
 
         Raises:
-            ValueError: an event that is not after the last one folded.
+            ValueError: an event is not after the last one folded.
         """
         ledger, handlers = self.ledger, HANDLERS
         at, time = BEFORE_EVERYTHING if self.last is None else self.last.at, 0
@@ -124,9 +124,9 @@ class Fold:
             self.finish()
 
     def finish(self, before: Position | None = None) -> None:
-        """Score the groups that closed in the newest transaction: its verdicts are all given.
+        """Score the groups that closed in the newest transaction, whose verdicts are all folded.
 
-        `before`: only if this position is of another transaction.
+        `next_position`: do so only if this position is of another transaction.
         """
         if before is None or before[:2] != self.ledger.at[:2]:
             group_validation.score_closed_groups(self.ledger)
@@ -134,7 +134,7 @@ class Fold:
     def drain(self) -> Changes:
         """Return the changes since the last call, and start a new collection.
 
-        The rows in it are the ledger's own: write them before folding on.
+        The returned rows are the ledger's own, so write them before the fold continues.
         """
         changes = self.ledger.changes
         self.ledger.changes = Changes()

@@ -1,7 +1,6 @@
-"""Closes validation groups and brings their task scores into the pools.
+"""Closes validation groups and adds their task scores to the pools.
 
-See docs/reference/scoring-rules.md#task-groups and
-docs/reference/scoring-rules.md#long-term-score.
+See docs/reference/scoring-rules.md#task-groups and docs/reference/scoring-rules.md#long-term-score.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,11 +28,11 @@ from oracle.domain.state.group import GroupMember, GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
 
-# Each list of `OpenGroup.tasks` only ever grows at its end, so order is the chain's.
+# `OpenGroup.tasks` only grows at its end, so its order is the chain's.
 
 
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
-    """Close a group whose members the chain names, if the rules close groups by that event."""
+    """Close a group whose members the event lists, if the rules close groups by that event."""
     if len(set(event.tasks)) != len(event.tasks):
         ledger.anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
@@ -41,7 +40,7 @@ def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
 
 
 def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
-    """Add a created task to its group, which closes when its members are counted."""
+    """Add a created task to its group, if the group is still open."""
     if event.group is None:
         return
     known = ledger.groups.get(event.group)
@@ -63,7 +62,7 @@ def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) 
 def _close_group(
     ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
 ) -> None:
-    """Close a group: its answers are in, and its scores follow, at once or with its verdict."""
+    """Close a group; its members are scored at once or after its verdicts."""
     if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
         # One task, one score: the earlier group has the first claim.
         score_closed_groups(ledger)
@@ -87,7 +86,7 @@ def _close_group(
 
 
 def score_closed_groups(ledger: WorkingSet) -> None:
-    """Score the groups that have closed, by what has been said of their answers so far."""
+    """Score the closed groups by the verdicts folded so far."""
     closing_groups, ledger.closing = ledger.closing, []
     for closing in closing_groups:
         answered = [ledger.tasks[key] for key in closing.answered]
@@ -116,7 +115,7 @@ def _possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[Gro
 def _unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
-    """Leave out tasks that another group has scored; one task, one score, ever."""
+    """Return the keys and rows of tasks that no other group has scored; a task is scored once."""
     present: list[TaskKey] = []
     known: list[Task] = []
     for key in keys:
@@ -144,7 +143,7 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
         _append_score(node, member.score, result.time, ledger.rules)
     else:
         legacy_tally.start_new_window(node, result.time, ledger.rules.legacy)
-        # What was due in an earlier window ends with it, before this score may be reason anew.
+        # A kickout due in an earlier window ends with it, before this score can make a new one due.
         working_set.update_kickout_interval(ledger, node, ledger.at)
         legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
     node.scored += 1

@@ -1,8 +1,8 @@
 """Task scores of three nodes on one task, from its two rounds of submission.
 
-The rounds are the commitment of a result and its disclosure; in each the nodes score by order. The
-three have parts in one task, or each has a task of its own in a validation group.
-See docs/explanation/legacy.md#scores.
+The rounds are the commitment of a result and its disclosure; in each, nodes are scored by order.
+The three nodes run parts of one task, or each runs a task of its own in a validation group. See
+docs/explanation/legacy.md#scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from oracle.domain.state.task import Run, Task
 
 
 class RoundScores(NamedTuple):
-    """One node's place, counted from 1, and score in each round; None: silent there."""
+    """One node's rank, counted from 1, and score in each round; None if it did not answer."""
 
     commitment_rank: int | None
     commitment_score: int
@@ -30,18 +30,18 @@ class RoundScores(NamedTuple):
 
     @property
     def task_score(self) -> int:
-        """Return what the task brings the node."""
+        """Return the node's score for the task."""
         return self.commitment_score + self.disclosure_score
 
 
 def round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
-    """Return each part's scores, in the order of the parts; none at all where all were silent.
+    """Return each run's scores, in the order of the runs; empty if no node answered.
 
     An error report takes its place in every round that the node has not submitted.
     """
     committed = [run.committed_at or run.reported_at for run in runs]
     disclosed = [run.disclosed_at or run.reported_at for run in runs]
-    # Nobody discloses who has not committed.
+    # A node must commit before it can disclose.
     if not any(committed):
         return []
     return [
@@ -53,10 +53,10 @@ def round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
 
 
 def rounds_of_group(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
-    """Return the tasks of a validation group as the parts of one task, in their order.
+    """Return the tasks of a validation group as runs of one task, in their order.
 
-    A task that never started is no part. The result is empty unless a member revealed an answer
-    that it had committed to: an answer that was given openly is one submission, not two.
+    A task that never started is left out. The result is empty unless a member revealed an answer
+    that it had committed to: an answer given openly is one submission, not two.
     """
     if all(task.revealed_at is None for task in tasks):
         return {}
@@ -90,7 +90,7 @@ def score_group(
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group with the task scores of both rounds.
 
-    `rank` becomes the place among the commitments. The members are returned unchanged unless the
+    `rank` becomes the rank among the commitments. The members are returned unchanged unless the
     rules are legacy rules and the answers of the group were committed to and revealed.
     """
     if rules.legacy is None:
@@ -116,7 +116,7 @@ def _rank_and_score(
 
 
 def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
-    """Bring a task that has wholly ended with `event` into the windows of its nodes, once."""
+    """Add the scores of a task that ended with `event` to the windows of its nodes, once."""
     rules = ledger.rules
     scores = round_scores(task.runs, rules)
     if rules.legacy is None or not scores:
@@ -126,7 +126,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     for run, scored in zip(task.runs, scores, strict=True):
         node = ledger.node(run.node, event.time)
         legacy_tally.start_new_window(node, event.time, rules.legacy)
-        # What was due in an earlier window ends with it, before this score may be reason anew.
+        # A kickout due in an earlier window ends with it, before this score can make a new one due.
         working_set.update_kickout_interval(ledger, node, event.at)
         legacy_tally.add_score(node, scored.task_score, event.time, rules.legacy)
         node.scored += 1

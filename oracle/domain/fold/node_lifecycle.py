@@ -1,7 +1,6 @@
-"""What events about nodes do: membership, hardware, models.
+"""Applies events about nodes: membership, hardware, models.
 
-See docs/reference/scoring-rules.md#reliability and
-docs/reference/scoring-rules.md#coming-back.
+See docs/reference/scoring-rules.md#reliability and docs/reference/scoring-rules.md#coming-back.
 """
 
 from oracle.domain.blocks import Position
@@ -50,7 +49,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
     """
     known = ledger.nodes.get(event.node)
     if known is not None and known.pending is Pending.QUIT:
-        # It could not join if it were there: its quit took effect, and no event showed it.
+        # The node can only join if its quit took effect without an event.
         apply_pending_leave(ledger, known.address, event.at, event.time)
     if known is not None and known.membership is Membership.MEMBER:
         ledger.anomaly(event, Breach.JOINED_WHILE_MEMBER)
@@ -78,7 +77,7 @@ def _restore_pool(node: Node, time: int, rules: Rules) -> None:
         pool, prior = b"", rules.rejoin_floor
     elif node.starts_anew:
         pool = b""
-        # The legacy system's pool is its window; what time it was a member stays true.
+        # The legacy system's pool is its window; the node's online time stays valid.
         node.window_sum = node.window_count = 0
     node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
     if not pool:
@@ -116,7 +115,7 @@ def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
 
 
 def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
-    """Record that the node was asked for a download, and drop requests of more than a day ago."""
+    """Record a download request to the node, and drop requests of more than a day ago."""
     node = ledger.node(event.node, event.time)
     since = event.time - REMEMBERED_SECONDS
     recent = [each for each in node.downloads if each.asked_at > since]
@@ -124,7 +123,7 @@ def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> No
 
 
 def apply_node_paused(ledger: WorkingSet, event: NodePaused) -> None:
-    """Mark a member as paused: it asks for no more tasks."""
+    """Mark a member as paused."""
     _set_paused(ledger, event, paused=True)
 
 
@@ -151,7 +150,7 @@ def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: 
 
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
-    """Record that a member wants to pause or quit; it takes effect once it runs no task."""
+    """Record that a member wants to pause or quit, which takes effect once it runs no task."""
     request = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
     breach = leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:
@@ -168,7 +167,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 
 
 def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """Record that the node, a member or not, has answered and runs one task less."""
+    """Record that the node, a member or not, runs one task less."""
     node = ledger.node(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
@@ -176,7 +175,7 @@ def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) 
 
 
 def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """Pause the node or end its membership, as it asked to while it ran tasks."""
+    """Pause the node or end its membership, as requested while it ran tasks."""
     node = ledger.node(address, time)
     request, node.pending = node.pending, None
     if request is Pending.PAUSE:
@@ -194,11 +193,10 @@ def _still(
 
 
 def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
-    """Membership ends; the pool stays as evidence.
+    """End the node's membership; its pool is kept as evidence.
 
-    Contracts say that a task ended before they say what they do to its node: a kickout and a
-    slash win over a quit that was pending until then
-    (docs/explanation/crynux.md#vsstask-contracts).
+    Contracts report the end of a task before its effect on the node: a kickout and a slash override
+    a quit that was pending until then (docs/explanation/crynux.md#vsstask-contracts).
     """
     known = ledger.nodes.get(event.node)
     breach = membership_breach(known)
@@ -210,7 +208,7 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
 
 
 def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
-    """Return whether a quit took effect in this very transaction, because a task ended."""
+    """Return whether a quit took effect in the event's transaction, because a task ended."""
     return ledger.just_quit.get(event.node) == (event.at.block, event.at.tx)
 
 

@@ -1,7 +1,7 @@
-"""What an event may do to a task or a node as it stands.
+"""Checks whether an event is legal in the current state of a task or a node.
 
-Each function returns the rule that the event would break, or None.
-See docs/reference/events-and-jsonl.md#what-is-legal.
+Each function returns the rule that the event would break, or None. See
+docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
 from enum import StrEnum
@@ -22,9 +22,10 @@ from oracle.domain.state.task import Task
 
 
 class Breach(StrEnum):
-    """The rules that events break, as anomalies name them.
+    """The rules that events can break, as recorded in anomalies.
 
-    The last six do not make an event ignored: they are listed, and our record is used.
+    After a breach of the last six, the event still applies: the breach is recorded, and the
+    daemon's own record is used.
     """
 
     JOINED_WHILE_MEMBER = "joined_while_member"
@@ -61,7 +62,7 @@ class Breach(StrEnum):
 
 
 def membership_breach(node: Node | None) -> Breach | None:
-    """Return the breach of a node that is no member and leaves, else None."""
+    """Return the breach of a leaving node that is no member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     return None
@@ -166,7 +167,7 @@ def validation_breach(task: Task | None) -> Breach | None:
 
 
 def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
-    """Return the breach of a second end, or of one before the start that is no abort, or None."""
+    """Return the breach of a second end, or of a non-abort before the start, else None."""
     if task is None:
         return None if isinstance(event, TaskAborted) else Breach.NOT_STARTED
     if task.ending is not None:
@@ -177,7 +178,7 @@ def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
 
 
 def last_status_of(task: Task) -> LastStatus:
-    """Return how far a task has come by the daemon's own record."""
+    """Return the last status of a task by the daemon's own record."""
     if task.validated:
         return LastStatus.VALIDATED
     if task.stopped_at is not None:

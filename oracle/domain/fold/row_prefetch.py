@@ -1,7 +1,6 @@
-"""Which rows a fold of these events will touch, so that they can be loaded in bulk before.
+"""Finds the rows that a fold of given events will touch, so that they can be loaded in bulk.
 
-In steps, because one answer needs the rows of the one before: tasks, then groups and the tasks
-that are their members, then nodes.
+The steps depend on each other: tasks, then groups and their member tasks, then nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from oracle.domain.state.task import Task
 
 
 def task_keys_in(events: Iterable[DomainEvent]) -> set[TaskKey]:
-    """Return the tasks that events name, alone or in a group."""
+    """Return the tasks that events refer to, alone or in a group."""
     named: set[TaskKey] = set()
     for event in events:
         if isinstance(event, GroupValidated):
@@ -27,9 +26,9 @@ def task_keys_in(events: Iterable[DomainEvent]) -> set[TaskKey]:
 def open_group_keys_in(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> set[GroupKey]:
-    """Return the open groups that may grow or close; none unless the rules close by counting.
+    """Return the open groups that may grow or close; empty unless the rules close by counting.
 
-    `tasks`: the rows of `task_keys_in`, those that exist.
+    `tasks`: the existing rows of `collect_task_keys`.
     """
     if rules.close != "terminal":
         return set()
@@ -46,9 +45,9 @@ def task_keys_of_open_groups(groups: Iterable[OpenGroup]) -> set[TaskKey]:
 def node_addresses_in(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task]
 ) -> set[Address]:
-    """Return the nodes that events name, and those that run the tasks they name.
+    """Return the nodes that events refer to, and the nodes that run their tasks.
 
-    `tasks`: the rows of `task_keys_in` and `task_keys_of_open_groups`, those that exist.
+    `tasks`: the existing rows of `collect_task_keys` and `collect_open_group_task_keys`.
     """
     named: set[Address] = set()
     for event in events:

@@ -1,4 +1,4 @@
-"""What the end of a task does: to the task, to the node that ran it, to its H.
+"""Applies the end of a task: to the task, to its node, and to the node's H.
 
 See docs/reference/scoring-rules.md#reliability.
 """
@@ -33,7 +33,7 @@ _ENDINGS: dict[type[Terminal], Ending] = {
     TaskAborted: Ending.ABORTED,
     TaskTimedOut: Ending.TIMED_OUT,
 }
-# The ends that change H; an abort is not the node's fault, an invalidation is not QoS.
+# The endings that change H; an abort is not the node's fault, an invalidation is not QoS.
 _CAUSES = {
     Ending.SUCCEEDED: ReliabilityCause.SUCCEEDED,
     Ending.REFUNDED: ReliabilityCause.REFUNDED,
@@ -62,7 +62,7 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
 
 
 def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
-    """Record what a terminal event claims otherwise than the record; the record is used."""
+    """Record a terminal event whose claims differ from the record; the record is used."""
     if event.node is not None and event.node != task.node:
         ledger.anomaly(event, Breach.NODE_DIFFERS)
     if isinstance(event, TaskAborted | TaskTimedOut) and is_status_mismatch(task, event):
@@ -78,7 +78,7 @@ def _set_ending(event: Terminal, task: Task) -> None:
 
 
 def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
-    """End the named node's run, or every run that is still open."""
+    """End the named node's run, or every open run."""
     ending = task_runs.open_runs(known, event.node)
     if not ending:
         breach = task_runs.no_open_run_breach(known, event.node)
@@ -97,7 +97,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
 
 
 def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
-    """Take the task off the node, unless it was released before, and update its H."""
+    """Decrement the node's running tasks, unless it was released before, and update its H."""
     node = ledger.node(address, event.time)
     if not task.freed:
         node.running -= 1
@@ -111,7 +111,7 @@ def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Ad
 
 
 def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> None:
-    """The timeout changes nothing: no node can be held to such a limit.
+    """Record a timeout without effect, because the task's limit was not credible.
 
     See docs/reference/scoring-rules.md#limits-that-are-not-believed.
     """

@@ -1,4 +1,4 @@
-"""The life of a task up to its end: created, queued, started, answered, validated."""
+"""Applies the events of a task before its end: created, queued, started, answered, validated."""
 
 from collections.abc import Sequence
 
@@ -33,10 +33,10 @@ from oracle.domain.state.task import Run, Task
 
 
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
-    """End the named node's run or, if no node is named, a task that nobody has started.
+    """End the named node's run or, if no node is named, a task that was never started.
 
-    A cancellation names no cause. In commit-and-disclose networks the node for which the others
-    waited timed out, and the others are not at fault
+    A cancellation names no cause. In commit-and-disclose networks the node that delayed the others
+    timed out, and the others are not at fault
     (docs/explanation/crynux.md#commit-and-disclose-contracts).
     """
     known = ledger.tasks.get(event.task)
@@ -66,7 +66,7 @@ def _cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | No
 
 def _end_waiting(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
     if task is not None and task.runs:
-        # Its parts end by themselves.
+        # The runs of the task end by their own events.
         return
     task_endings.apply_task_ended(
         ledger, TaskAborted(event.at, event.time, event.task, reason=AbortReason.CANCELLED)
@@ -80,10 +80,10 @@ def _ending_event_of(event: TaskCancelled, run: Run, task: Task) -> TaskTimedOut
 
 
 def _was_waited_for(run: Run, task: Task) -> bool:
-    """Tell whether the network could not go on without this node.
+    """Return whether the network could not go on without this node.
 
-    First everybody has to commit, then to disclose; an error report is both. At last the node
-    whose result was accepted has to bring it: it alone is still there then.
+    First every node has to commit, then to disclose; an error report counts as both. At the end
+    only the node whose result was accepted is still open, and has to upload it.
     """
     if not _has_any_commitment(task.runs):
         return not _has_committed(run)
@@ -101,7 +101,7 @@ def _has_committed(part: Run) -> bool:
 
 
 def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
-    """Record a new task with what its creator asks for."""
+    """Record a new task and its requirements."""
     known = ledger.tasks.get(event.task)
     breach = None if known is None else creation_breach(known)
     if breach is not None:
@@ -174,9 +174,9 @@ def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
 
 
 def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
-    """The node says that the task cannot be run; where it ranks, the rules say.
+    """Record a node's error report; the rules decide where it ranks.
 
-    After its submission: that was a commitment, and this is what it hid. The time stays.
+    After a submission the report reveals what was committed to, and the submission's time is kept.
     """
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
@@ -205,7 +205,7 @@ def _set_stopped(
 
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
-    """Record that the node disclosed its submitted result; its time and rank stay."""
+    """Record that the node disclosed its submitted result; its time and rank are kept."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
         task_runs.apply_run_answer(ledger, event)
@@ -218,7 +218,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
-    """Record the part of the group's fee that the node gets for this task."""
+    """Record the node's share of the group's fee for this task."""
     breach = fee_share_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.anomaly(event, breach)

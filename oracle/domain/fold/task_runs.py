@@ -1,8 +1,8 @@
-"""The parts that several nodes have in one task of a commit/disclose network.
+"""The runs of several nodes in one task of a commit/disclose network.
 
-They are followed and checked, each (task, round) for itself
-(docs/reference/events-and-jsonl.md#what-is-legal); what they score, under legacy rules alone, is
-in `round_scores`.
+Each (task, round) is tracked and checked separately
+(docs/reference/events-and-jsonl.md#what-is-legal); `legacy_round_scores` scores them, under legacy
+rules only.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from oracle.domain.state.task import Ending, Run, Task
 
 
 def start_run(task: Task, event: TaskStarted, place: int) -> None:
-    """Add the run of one more node to the task, as number `place`."""
+    """Add the run of one more node to the task, in round `round_number`."""
     run = Run(place, event.node, event.at, event.time)
     task.runs = (*task.runs, run)
 

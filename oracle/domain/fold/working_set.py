@@ -1,4 +1,4 @@
-"""The fold's working set: what it was given, what it changed, what it wants written down."""
+"""The fold's working set: the loaded rows, and the changes that must be stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -37,18 +37,18 @@ class ScoreEntry(NamedTuple):
 
     @property
     def is_derived(self) -> bool:
-        """Whether no source says that the task was a member of the group.
+        """Whether no source lists the task as a member of the group.
 
-        A feed names no member that timed out: its 0 is concluded from what is around.
+        A feed never lists members that timed out, so their score of 0 is derived from other rows.
         """
         return self.rank is None and is_of_feed(self.at)
 
 
 class ClosingGroup(NamedTuple):
-    """A group that has closed, as it was then, and whose verdict is still being given.
+    """A group that has closed and whose verdict is not complete, as it was when it closed.
 
-    `size` counts members that were never created as well; `answered` is fastest first; `invalid`
-    are wrong answers that the closing event itself names, `possible` tasks that may be members.
+    `size` includes members that were never created; `answered` is fastest first; `invalid` are
+    wrong answers listed by the closing event, `possible` tasks that may be members.
     """
 
     group: GroupKey
@@ -62,33 +62,33 @@ class ClosingGroup(NamedTuple):
 
     @property
     def tasks(self) -> frozenset[TaskKey]:
-        """Return the members' tasks."""
+        """Return the tasks of the members."""
         return frozenset(entrant.task for entrant in self.entrants)
 
 
 class ReliabilityCause(StrEnum):
     JOINED = "joined"
     TIMED_OUT = "timed_out"
-    # A timeout that changed nothing: nobody can be held to the task's limit.
+    # A timeout without effect, because the task's limit was not credible.
     TIMEOUT_VOID = "timeout_void"
     SUCCEEDED = "succeeded"
     REFUNDED = "refunded"
 
 
 class ReliabilityMark(StrEnum):
-    """How a change of H is drawn in the chart of a node's page."""
+    """The mark of a change of H in the chart of a node's page."""
 
     FALL = "fall"
     RISE = "rise"
 
 
 class CauseInfo(NamedTuple):
-    """How a cause is explained: in `explain`, and in the chart of a node's page."""
+    """The texts of a cause in `explain`, and its mark in the chart of a node's page."""
 
     words: str
     # None: not drawn.
     mark: ReliabilityMark | None = None
-    # The words beside the mark in the chart's legend.
+    # The text beside the mark in the chart's legend.
     legend: str = ""
     # The rule by which H changes: multiplied by it, or raised by it.
     factor_rule: str | None = None
@@ -114,14 +114,14 @@ CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
         increase_rule="boost",
     ),
 })  # fmt: skip
-# The causes that lower H, by which a node may begin to be excluded.
+# The causes that lower H, so that a node may become excluded.
 FALLS = tuple(cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL)
 
 
 class ReliabilityChange(NamedTuple):
     """One change of H; `before` (healed up to `time`) and `after` in units of 10^-18.
 
-    Or what would have been one: the two are equal where a timeout is void.
+    The two are equal if a timeout is void.
     """
 
     node: Address
@@ -135,7 +135,7 @@ class ReliabilityChange(NamedTuple):
 
 class MembershipTransition(StrEnum):
     JOINED = "joined"
-    # What a busy node asks for takes effect when its task ends.
+    # A busy node's request takes effect when its task ends.
     PAUSE_ASKED = "pause_asked"
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -145,12 +145,12 @@ class MembershipTransition(StrEnum):
     KICKED_OUT = "kicked_out"
 
 
-# Turns that leave membership as it is until the node's task ends.
+# Transitions that take effect only when the node's task ends.
 ASKED = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QUIT_ASKED)
 
 
 class MembershipChange(NamedTuple):
-    """One turn of a node's membership; one event may be two (a quit that its join shows)."""
+    """One transition of a node's membership; one event may cause two (a quit shown by a join)."""
 
     node: Address
     at: Position
@@ -160,17 +160,17 @@ class MembershipChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """An event that broke a rule; ignored whole, but for the few that say so.
+    """An event that broke a rule; the event is ignored unless the rule allows it.
 
-    One event may break several rules, and a group may break one rule once for each of its
-    tasks: the position is not a key; their order in `Changes` is kept.
-    See docs/reference/events-and-jsonl.md#what-is-legal.
+    One event may break several rules, and a group may break one rule once for each of its tasks:
+    the position is not a key, and the order in `Changes` is kept. See
+    docs/reference/events-and-jsonl.md#what-is-legal.
     """
 
     at: Position
     time: int
     rule: str
-    # The event's type as docs/reference/events-and-jsonl.md#what-is-legal spells it.
+    # The event's type, as in docs/reference/events-and-jsonl.md#what-is-legal.
     event: str
 
 
@@ -185,7 +185,7 @@ class KickoutDue:
 
 @dataclass(frozen=True, slots=True)
 class LastEvent:
-    """The newest event folded; time order is judged against it."""
+    """The newest event folded; the time of later events is compared with it."""
 
     at: Position
     time: int
@@ -193,7 +193,7 @@ class LastEvent:
 
 @dataclass(frozen=True, slots=True)
 class PreImages:
-    """What one block changed, as it was before that block; None: it was not there."""
+    """The rows that one block changed, as they were before; None for a row that did not exist."""
 
     block: int
     nodes: dict[Address, Node | None]
@@ -205,7 +205,7 @@ class PreImages:
 
 @dataclass(slots=True)
 class Changes:
-    """What has to be written down since the last `drain`; lists in position order."""
+    """The changes to store since the last `drain_changes`; lists in position order."""
 
     nodes: dict[Address, Node] = field(default_factory=dict)
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
@@ -215,18 +215,19 @@ class Changes:
     memberships: list[MembershipChange] = field(default_factory=list)
     results: list[GroupResult] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
-    # Intervals opened and intervals closed (one may stand here twice: opened, then closed).
+    # Intervals that opened or closed; one interval may occur twice.
     kickouts: list[KickoutDue] = field(default_factory=list)
     last: LastEvent | None = None
     pre_images: list[PreImages] = field(default_factory=list)
 
 
 class WorkingSet:
-    """The rows that the fold works on, and the book of what it did to them.
+    """The rows that the fold works on, and the record of its changes.
 
-    An absent key means that there is no such row: whoever folds loads first. `at` is the position
-    of the newest event folded; `images` keeps what rows were before its block, None while nothing
-    is kept. `closing` are the groups that closed in its transaction and have no scores yet.
+    An absent key means that there is no such row, so the caller must load rows first. `at` is the
+    position of the newest event folded; `images` keeps the rows as of before its block, None if
+    pre-images are off. `closing` are the groups that closed in its transaction and have no scores
+    yet.
     """
 
     __slots__ = (
@@ -254,7 +255,7 @@ class WorkingSet:
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
     def node(self, address: Address, time: int) -> Node:
-        """Return the node in order to change it; `time` is when we first hear of it, if we do."""
+        """Return the node for changes; a new node is created with `time` as its first time."""
         node = self.nodes.get(address)
         images = self.images
         if images is not None and address not in images.nodes:
@@ -266,7 +267,7 @@ class WorkingSet:
         return node
 
     def task(self, key: TaskKey) -> Task:
-        """Return the task in order to change it; a new row where there was none."""
+        """Return the task for changes, creating it if there is no such row."""
         task = self.tasks.get(key)
         images = self.images
         if images is not None and key not in images.tasks:
@@ -279,7 +280,7 @@ class WorkingSet:
         return task
 
     def group(self, key: GroupKey) -> OpenGroup:
-        """Return the open group in order to change it; a new row where there was none."""
+        """Return the open group for changes, creating it if there is no such row."""
         group = self.groups.get(key)
         images = self.images
         if images is not None and key not in images.groups:

@@ -1,1 +1,1 @@
-"""What a report says, when it is due, and how rounds follow each other."""
+"""The content of reports, their schedule, and the order of rounds."""

@@ -1,4 +1,4 @@
-"""What the oracle contract holds, as rows: its head, indexes, words, and what was set last."""
+"""The oracle contract's state as rows: its head, indexes, words, and settings."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import LOWEST_SCORE
 
-# A small network may always lose so many lanes at once.
+# At least this many lanes may always fall at once, for the sake of small networks.
 LEAST_FALLS = 4
 _WHOLE_SHARE = 10_000
 
@@ -34,9 +34,9 @@ class RoundHead:
 
 @dataclass(frozen=True, slots=True)
 class NodeIndex:
-    """One lane and whose it is.
+    """One lane and the node that holds it.
 
-    `closed_in`: the round since which the lane says "do not select"; None: it does not.
+    `closed_in`: the round since which the lane is "do not select"; None: it is not.
     """
 
     index: int
@@ -46,7 +46,7 @@ class NodeIndex:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Sixteen lanes as the contract holds them; which round wrote them, and its block time."""
+    """Sixteen lanes as stored in the contract, the round that wrote them, and its block time."""
 
     index: int
     value: int
@@ -56,7 +56,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class RoundsPreImages:
-    """What one block changed of the contract's state, as it was before; None: not there."""
+    """The rows of the contract's state as they were before one block; None: no row."""
 
     block: int
     words: dict[int, Word | None]
@@ -68,20 +68,21 @@ class RoundsPreImages:
 
 @dataclass(slots=True)
 class RoundsChanges:
-    """What has to be written down since the last `drain`."""
+    """The changes to store since the last `drain_changes`."""
 
     words: dict[int, Word] = field(default_factory=dict)
     indexes: dict[int, NodeIndex] = field(default_factory=dict)
     kicks: dict[Address, Kick] = field(default_factory=dict)
     head: RoundHead | None = None
     accepted: list[RoundAccepted] = field(default_factory=list)
-    # What the contract's people set: who may veto, limits, the configuration of signers and rules.
+    # Settings made by the contract's administrators: the vetoer, limits, the configuration of
+    # signers and rules.
     set: list[SettingEvent] = field(default_factory=list)
     pre_images: list[RoundsPreImages] = field(default_factory=list)
 
 
 class RoundLimits(NamedTuple):
-    """What a round may say; as `contract deploy` sets it, until an event says otherwise.
+    """The limits of a round; by default those of `contract deploy`, until an event changes them.
 
     `max_new_nodes` get an index; `fall_share` in 1/10,000 of the open lanes may fall at once (four
     always may); a lane that sinks by more than `big_fall` steps falls.
@@ -92,18 +93,18 @@ class RoundLimits(NamedTuple):
     big_fall: int = 2500
 
     def max_falls(self, open_lanes: int) -> int:
-        """Return how many lanes may fall where so many were open before."""
+        """Return how many lanes may fall if `open_lanes` were open before."""
         return max(LEAST_FALLS, open_lanes * self.fall_share // _WHOLE_SHARE)
 
     def is_fall(self, before: int, after: int) -> bool:
-        """Tell whether a lane closes, or sinks by more than a big fall; a first lane does not."""
+        """Return whether a lane closes or sinks by more than a big fall; no first lane falls."""
         is_closed = before >= LOWEST_SCORE > after
         return is_closed or after + self.big_fall < before
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What was set last; None: no block that we read has said so."""
+    """The newest settings of the contract; None: not set in any block read."""
 
     vetoer: Address | None = None
     limits: LimitsSet | None = None

@@ -1,6 +1,6 @@
 """The evidence behind a kickout: the score pool at the position where it became due.
 
-And whose tasks its scores come from: one creator alone could have made them up
+It includes the creators of the scored tasks, because one creator alone could have fabricated them
 (docs/explanation/kickouts.md#held-for-a-person).
 """
 
@@ -19,18 +19,18 @@ from oracle.domain.reports.low_rounds import Shown
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 
-# The arithmetic behind a score (docs/reference/scoring-rules.md); raised with whatever changes a
-# score.
+# Version of the scoring formula (docs/reference/scoring-rules.md); raise it with any change of
+# scores.
 FORMULA_VERSION = 2
-# Scores are decisive where the mean of the others is this much of the line or more: an interval
-# opens just below the line, where leaving out almost anybody's scores lifts it a little.
+# Scores are decisive if the mean of the others is at least this fraction of the line: an interval
+# opens just below the line, where leaving out the scores of almost any creator lifts it a little.
 _CLEARLY_ABOVE = 5, 4
 
 
 class CreatorSpread(NamedTuple):
-    """Of `scores` scores, whose tasks are of `creators` creators, `most` are of one creator's.
+    """The distribution of `scores` scores over `creators` creators; `max_per_creator` share one.
 
-    `decisive`: scores of one creator's tasks without which the mean of the others is clearly
+    `decisive_scores`: scores of one creator's tasks without which the mean of the others is clearly
     above the kickout line; 0: there is no such creator.
     """
 
@@ -40,7 +40,7 @@ class CreatorSpread(NamedTuple):
     decisive: int
 
     def hold_reason(self, rules: Rules) -> str | None:
-        """Say why a kickout on these scores is a person's to propose; None: it is not.
+        """Return why an operator must propose a kickout on these scores, or None if none must.
 
         See docs/explanation/kickouts.md#held-for-a-person.
         """
@@ -60,9 +60,9 @@ class CreatorSpread(NamedTuple):
 
 
 def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
-    """Return why a kickout rests on zeros that no source says; None: it is due without them.
+    """Return why a kickout depends on derived zeros, or None if it is due without them.
 
-    In their place the best score is assumed: a stake is not taken on a conclusion alone.
+    The best score is assumed in their place: a stake is not taken on a conclusion alone.
     """
     derived = sum(entry.is_derived for entry in entries)
     total = sum(entry.score for entry in entries) + derived * rules.q_max
@@ -72,10 +72,10 @@ def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | N
 
 
 def spread_of(scores: Iterable[tuple[Address | None, int]], rules: Rules) -> CreatorSpread:
-    """Count the creators behind some scores, each a creator and the score of his task.
+    """Count the creators behind some scores, each given as a creator and a score.
 
-    Tasks whose creator no event named (None) count as those of one creator: whoever orders them
-    must not be able to hide behind that.
+    Tasks of unknown creators (None) count as those of one creator, so that a creator cannot hide by
+    omitting its name.
     """
     counted, sums = Counter[Address | None](), Counter[Address | None]()
     for creator, score in scores:
@@ -93,9 +93,9 @@ def spread_of(scores: Iterable[tuple[Address | None, int]], rules: Rules) -> Cre
 
 @dataclass(frozen=True, slots=True)
 class KickoutEvidence:
-    """A file that anybody can check against the chain; its sha256 goes on chain with the kick.
+    """A file that anyone can check against the chain; its sha256 goes on-chain with the kick.
 
-    `spread`: how many creators its scores come from, as the file says too.
+    `spread`: the distribution of its scores over creators, as in the file.
     """
 
     text: str
@@ -108,10 +108,11 @@ class KickoutEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Accused:
-    """Whose kickout it is, and where: the lane `index` of a contract on a chain.
+    """The context of a kickout: the lane `index` of the node, in a contract on a chain.
 
-    `rounds` showed the lane under the line, which is `kick_below` steps of QoS. `creators`: who
-    ordered the tasks of its scores, where an event up to the interval's opening named him.
+    `observations` are the rounds that showed the lane under the line, which is `kick_below` steps
+    of QoS. `creators`: the creators of the scored tasks, if an event up to the interval's opening
+    named them.
     """
 
     chain_id: int | None
@@ -125,21 +126,22 @@ class Accused:
 def evidence_of(
     interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
 ) -> KickoutEvidence:
-    """Write down why the node is to be kicked out.
+    """Return the evidence why the node is to be kicked out.
 
-    Every reporter writes the same bytes: nothing is in it but what the chain and the rules say.
-    See docs/reference/scoring-rules.md#qos-and-kickout, docs/explanation/kickouts.md#lifecycle.
+    Every reporter writes the same bytes, because the content depends on the chain and the rules
+    only. See docs/reference/scoring-rules.md#qos-and-kickout,
+    docs/explanation/kickouts.md#lifecycle.
 
     Args:
         interval: since when the predicate has held.
         entries: the node's last `rules.pool_size` scores at the interval's opening, oldest first;
             under legacy rules those of the window.
         rules: the rules that scored them.
-        accused: its lane, and the rounds that showed it low.
+        context: the node's lane, and the rounds that showed it low.
 
     Raises:
-        ValueError: the entries are not a full pool, belong to another node, or do not lie below
-            the threshold: then there is nothing to prove.
+        ValueError: the entries are not a full pool, belong to another node, or are not below the
+            threshold, so that there is nothing to prove.
     """
     total = sum(entry.score for entry in entries)
     size = len(entries) if rules.legacy is not None else rules.pool_size
@@ -173,7 +175,7 @@ def evidence_of(
 
 
 def _is_reason(total: int, count: int, rules: Rules) -> bool:
-    """Tell whether these scores are enough for a kickout."""
+    """Return whether these scores are enough for a kickout."""
     legacy = rules.legacy
     enough = legacy is None or count >= legacy.kickout_tasks
     return enough and total * UNIT < _kickout_line(rules) * count

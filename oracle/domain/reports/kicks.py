@@ -1,7 +1,7 @@
-"""What became of a kickout on chain: proposed, ended, or the node expelled.
+"""The on-chain state of a kickout: proposed, ended, or the node expelled.
 
-An expulsion is the oracle's own and stands whatever the network does; a refusal of the network
-is noted beside it. See docs/explanation/kickouts.md#states.
+An expulsion is the oracle's own and stays valid whatever the network does; a refusal of the network
+is recorded beside it. See docs/explanation/kickouts.md#states.
 """
 
 from dataclasses import dataclass, replace
@@ -16,18 +16,19 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 
-# Nobody is asked: the network's operator acts on the event.
+# No contract is called: the network's operator acts on the event.
 NO_TARGET = ZERO_ADDRESS
-# Refusals in a row with the same reason after which nothing is tried by itself any more.
+# Refusals in a row with the same reason after which there is no automatic retry.
 MOST_ALIKE = 2
 
 
 class KickState(StrEnum):
-    """VETOED: by the vetoer of that time; CANCELLED: by anybody, when it was dead anyway.
+    """The state of a kickout.
 
+    VETOED: cancelled by the vetoer of that time; CANCELLED: by anyone, after it had expired.
     OUTDATED: signers, quorum or rules were replaced before it was executed. EXECUTED: the node is
     expelled. REFUSED: it is expelled, and the network did not end its membership. READMITTED: the
-    admin took the expulsion back.
+    admin revoked the expulsion.
     """
 
     LIVE = "live"
@@ -40,17 +41,17 @@ class KickState(StrEnum):
 
 
 EXPELLED = frozenset({KickState.EXECUTED, KickState.REFUSED})
-# Seconds: the end of time, as the contract counts it.
+# The maximum time in seconds that the contract can store.
 FOR_EVER = 2**40 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Expulsion:
-    """An executed kickout: where, in which round, and what the network made of it.
+    """An executed kickout: its position and round, and the network's response.
 
-    `until`: unix seconds, the end of the expulsion. `target`: whom the oracle asked, zero: nobody.
-    `refusals`: how often in a row with the same `reason`; `tried_in` and `tried_at`: the newest
-    try.
+    `expires_at`: unix seconds, the end of the expulsion. `target`: the contract asked to end the
+    membership, zero: none. `refusals`: how often in a row with the same `reason`; `tried_in` and
+    `tried_at`: round and position of the newest try.
     """
 
     at: Position
@@ -77,13 +78,13 @@ class Kick:
     expulsion: Expulsion | None = None
 
     def is_expelled(self, time: int) -> bool:
-        """Whether the oracle tells consumers at `time` not to select the node, however stale."""
+        """Return whether the node's expulsion holds at `time`, however stale its lane is."""
         gone = self.expulsion
         return self.state in EXPELLED and gone is not None and time < gone.until
 
     @property
     def is_settled(self) -> bool:
-        """Whether the network has refused it so often in the same words that a person decides."""
+        """Whether the network refused it so often for one reason that an operator decides."""
         gone = self.expulsion
         return self.state is KickState.REFUSED and (gone is None or gone.refusals >= MOST_ALIKE)
 
@@ -104,16 +105,16 @@ def kick_from_proposal(event: KickProposed) -> Kick:
 def record_execution(
     before: Kick | None, event: KickExecuted, *, head_round: int, cooldown: int
 ) -> Kick:
-    """Return the kickout after the node was expelled, or the network was asked once more.
+    """Return the kickout after an execution, which expels the node or asks the network again.
 
-    `before` None: it was proposed before the first block that we read. `head_round` is the round
+    `existing` None: the proposal is older than the first block read. `head_round` is the round
     before the execution; the expulsion lasts `cooldown` seconds.
     """
     kick = before or _kick_without_proposal(event.node, event.evidence, event.at)
     gone, until = kick.expulsion, min(event.time + cooldown, FOR_EVER)
     expulsion = Expulsion(event.at, head_round, until, event.target, head_round, event.at)
     if gone is not None and kick.state in EXPELLED:
-        # Where the last try worked, the node is back, and refusals are counted anew.
+        # If the last try succeeded, the node has rejoined since, and refusals are counted anew.
         count = gone.refusals if kick.state is KickState.REFUSED else 0
         expulsion = replace(
             gone, target=event.target, tried_in=head_round, tried_at=event.at, refusals=count
@@ -138,7 +139,7 @@ def record_refusal(before: Kick | None, event: KickRefused, head_round: int) -> 
 
 
 def initial_expulsion(event: NodeExpelled) -> Kick:
-    """Return the expulsion that an oracle was made with."""
+    """Return an expulsion that the contract was deployed with."""
     kick = _kick_without_proposal(event.node, ZERO_HASH, event.at)
     return replace(kick, expulsion=_expulsion_of_unknown_kick(event.at, 0))
 

@@ -1,7 +1,7 @@
-"""What the contract stores about a node, and how sixteen nodes share one word.
+"""The lane of a node, as the contract stores it, and the packing of sixteen lanes in one word.
 
-A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in steps of 0.0001.
-See docs/reference/report-format.md#lanes.
+A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in steps of 0.0001. See
+docs/reference/report-format.md#lanes.
 """
 
 from struct import Struct
@@ -23,7 +23,7 @@ QOS_STEP = 10**14
 LANES_PER_WORD = 16
 _LANE_BITS = 16
 _LANE_MASK = 0xFFFF
-# The lowest index stands in the lowest bits.
+# The lowest index is in the lowest bits.
 _LANES = Struct("<16H")
 
 
@@ -41,10 +41,10 @@ def band_of(lane: int, kick_line: int) -> int:
 def lane_of(
     node: Node | None, time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> int:
-    """Return what a report as of `time` says about a registered node: 1 to 10002.
+    """Return the lane of a registered node in a report as of `time`: 1 to 10002.
 
-    A node that is no member, is paused or is excluded is not to be selected. None stands for a
-    node that the network never mentioned. Legacy rules need the node's `peers` as of `time`.
+    A node that is no member, is paused or is excluded is not to be selected. `node` None: the
+    network never mentioned it. Legacy rules need the node's `peers` as of `time`.
     """
     if node is None or node.membership is not Membership.MEMBER or node.paused:
         return DO_NOT_SELECT
@@ -55,21 +55,21 @@ def lane_of(
 
 
 def lane_by(figures: NodeFigures) -> int:
-    """Return the same lane for a node whose figures are known."""
+    """Return the lane of a node whose figures were computed before."""
     if figures.qos is None or figures.state not in {"selectable", "recovering"}:
         return DO_NOT_SELECT
     return figures.qos // QOS_STEP + LOWEST_SCORE
 
 
 def qos_in(lane: int) -> int | None:
-    """Return the QoS that a lane states, in units of 10^-18; None for one that states none."""
+    """Return the QoS of a lane, in units of 10^-18, or None if the lane has none."""
     return (lane - LOWEST_SCORE) * QOS_STEP if lane >= LOWEST_SCORE else None
 
 
 def kick_below_of(rules: Rules) -> int:
     """Return the kickout line of the rules as the contract counts QoS: 0 to 10000 steps.
 
-    Under legacy rules it is the node score's line on the scale of Q (decision 0061).
+    Under legacy rules the node score's line is scaled to Q (decision 0061).
     """
     steps = HIGHEST_SCORE - LOWEST_SCORE
     line = (rules if rules.legacy is None else rules.legacy).kickout_below
@@ -82,7 +82,7 @@ def word_of(index: int) -> int:
 
 
 def lane_in(word: int, index: int) -> int:
-    """Read the lane `index` out of its word."""
+    """Return the lane `index` of its word."""
     return word >> (index % LANES_PER_WORD * _LANE_BITS) & _LANE_MASK
 
 

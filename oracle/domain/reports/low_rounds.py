@@ -1,4 +1,4 @@
-"""Which accepted rounds showed a lane under the kickout line.
+"""Finds accepted rounds that showed a lane under the kickout line.
 
 See docs/explanation/reports.md#low-rounds.
 """
@@ -12,7 +12,7 @@ from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
 
 
 class Shown(NamedTuple):
-    """What a lane held after a round was accepted in `block`; `as_of`: what it speaks of."""
+    """The value of a lane after a round was accepted in `block`; `as_of`: the report's block."""
 
     round: int
     block: int
@@ -26,7 +26,7 @@ def lane_after_each_round(
 ) -> Iterator[Shown]:
     """Yield the value of the lane `index` after each round, in order.
 
-    A round that does not carry its word leaves it as it was. `before`: the lane before the first.
+    A round without its word does not change it. `initial_lane`: the lane before the first round.
     """
     lane, word = before, word_of(index)
     for one in rounds:
@@ -37,12 +37,12 @@ def lane_after_each_round(
 
 
 def is_low(lane: int, line: int) -> bool:
-    """Return whether the contract calls a lane low; `line` is `ReportSettings.kick_line`."""
+    """Return whether the contract counts a lane as low; `line` is `ReportSettings.kick_line`."""
     return lane != NEVER_REPORTED and lane < line
 
 
 def first_low_run(seen: Iterable[Shown], line: int, count: int) -> tuple[Shown, ...]:
-    """Return the first `count` low rounds in a row; what there is of the last run, where fewer."""
+    """Return the first `count` low rounds in a row, or the last run if none is as long."""
     run: list[Shown] = []
     for one in seen:
         run = [*run, one] if is_low(one.lane, line) else []

@@ -1,7 +1,7 @@
-"""Which nodes a round registers, and with which index: the same for every reporter.
+"""Chooses the nodes that a round registers and their indexes, equally for every reporter.
 
-A node has no index before its word first differs from "unknown". Nobody registers it but the
-round that first speaks of it (docs/explanation/reports.md#registration).
+A node has no index before its lane first differs from "unknown", and only the round that first
+reports its lane registers it (docs/explanation/reports.md#registration).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,15 +17,15 @@ from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 
-# Accepted rounds in a row that must have shown a lane closed before its index changes hands.
+# Accepted rounds in a row that must have shown a lane closed before its index is reused.
 CLOSED_ROUNDS = 2
 
 
 class Newcomer(NamedTuple):
-    """A node that waits for an index; newcomers are ordered as their tuples are.
+    """A node that waits for an index; newcomers are sorted by their fields.
 
-    `at`: the event that first made its word differ; `place`: where it stands in a group that
-    scored several at once.
+    `at`: the event that first made the node reportable; `place`: its place in a group that scored
+    several nodes at once.
     """
 
     at: Position
@@ -34,7 +34,7 @@ class Newcomer(NamedTuple):
 
 
 class RegistrationRules(NamedTuple):
-    """When a node has something to be reported, and how many a report can speak of.
+    """The conditions of a node's registration, and the size of a report.
 
     `min_scores`: scores that a node must have. `max_words`: words of a report.
     """
@@ -45,10 +45,10 @@ class RegistrationRules(NamedTuple):
 
 
 def is_known(node: Node, time: int, registering: RegistrationRules) -> bool:
-    """Tell whether the word of a node differs from "unknown" at `time`.
+    """Return whether the lane of a node differs from "unknown" at `time`.
 
-    A member that has `min_scores` scores, or is excluded: consumers are to learn that at once.
-    Whoever only joins, pauses and leaves is not: an index costs the transmitter gas.
+    The node is a member that has `min_scores` scores, or is excluded, so that consumers learn of an
+    exclusion at once. Other nodes are not registered, because an index costs the transmitter gas.
     """
     if node.membership is not Membership.MEMBER:
         return False
@@ -56,7 +56,7 @@ def is_known(node: Node, time: int, registering: RegistrationRules) -> bool:
 
 
 class FirstEvents:
-    """Where each node first got something to be reported, gathered while events are folded."""
+    """The event that first made each node reportable, gathered while events are folded."""
 
     def __init__(self, min_scores: int) -> None:
         self._min_scores = min_scores
@@ -64,7 +64,7 @@ class FirstEvents:
         self._timed_out: dict[Address, Position] = {}
 
     def rows(self) -> tuple[list[tuple[Address, Position, int]], list[tuple[Address, Position]]]:
-        """Return all that was gathered: by scores, and by timeouts."""
+        """Return all gathered events: by scores, and by timeouts."""
         scored = [(node, at, place) for node, (at, place) in self._scored.items()]
         return scored, list(self._timed_out.items())
 
@@ -73,12 +73,12 @@ class FirstEvents:
         scored: Iterable[tuple[Address, Position, int]],
         timed_out: Iterable[tuple[Address, Position]],
     ) -> None:
-        """Take up what `rows` returned."""
+        """Restore the state that `dump_rows` returned."""
         self._scored = {node: (at, place) for node, at, place in scored}
         self._timed_out = dict(timed_out)
 
     def note(self, changes: Changes) -> None:
-        """Take in what was folded since the last time, in order."""
+        """Record the changes folded since the last call, in order."""
         places = {
             (result.closed_at, member.task): place
             for result in changes.results
@@ -92,9 +92,9 @@ class FirstEvents:
                 self._timed_out.setdefault(change.node, change.at)
 
     def newcomer(self, node: Address) -> Newcomer | None:
-        """Return the node as a newcomer: by its score, else by its first timeout; None: neither.
+        """Return the node as a newcomer by its score or its first timeout, or None without either.
 
-        An exclusion comes of a timeout.
+        A timeout counts because it may exclude the node.
         """
         scored = self._scored.get(node)
         if scored is not None:
@@ -106,15 +106,15 @@ class FirstEvents:
 def free_indexes(
     rounds: Rounds, time: int, members: Callable[[Sequence[Address]], set[Address]]
 ) -> list[int]:
-    """Return the indexes that may change hands, ascending.
+    """Return the indexes that may be reused, ascending.
 
-    Its lane was closed by at least `CLOSED_ROUNDS` accepted rounds, its holder is no member, and
-    no kickout of the holder can still be executed.
+    The lane of such an index was closed by at least `CLOSED_ROUNDS` accepted rounds, its holder is
+    no member, and no kickout of the holder can still be executed.
 
     Args:
         rounds: the contract's state at the as-of block.
-        time: that block's.
-        members: which of these nodes are members there.
+        time: that block's time.
+        filter_members: returns those of the given nodes that are members there.
     """
     closed = [
         entry
@@ -136,11 +136,11 @@ def _is_pending(rounds: Rounds, node: Address, time: int) -> bool:
 def registrations_at(
     rounds: Rounds, newcomers: Iterable[Newcomer], free: Sequence[int], max_words: int
 ) -> Registrations:
-    """Give indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
+    """Assign indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
 
-    What is more than the contract takes in one round waits for the next one, which starts from
-    what was accepted: nothing is carried over. So does whom `max_words` words cannot speak of:
-    the contract refuses a round that registers a node and says nothing of it.
+    Newcomers beyond the contract's limit for one round wait for the next one, which starts from the
+    accepted state. So do newcomers beyond `max_words` words, because the contract refuses a round
+    that registers a node without its lane.
     """
     room = max(0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free)))
     room = min(room, _indexes_within_words(free, rounds.node_count, max_words))
@@ -158,7 +158,7 @@ def _indexes_within_words(free: Sequence[int], node_count: int, max_words: int) 
         words.add(index // LANES_PER_WORD)
         if len(words) > max_words:
             return place
-    # New ones fill the word that is begun, and whole words after it.
+    # New indexes fill the partial word first, and whole words after it.
     begun = node_count // LANES_PER_WORD
     more = max_words - len(words) + (begun in words)
     return len(free) + max(0, (begun + more) * LANES_PER_WORD - node_count)

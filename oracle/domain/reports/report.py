@@ -1,8 +1,8 @@
-"""A report: which words of lanes a period sends to the contract.
+"""A report: the words of lanes that a period sends to the contract.
 
-Its bytes are a function of the chain up to the as-of block and of the rules id, nothing else.
-See docs/explanation/reports.md#cut-at-period-end,
-docs/explanation/reports.md#fold-what-is-on-chain, docs/reference/report-format.md#lanes.
+Its bytes depend only on the chain up to the as-of block and on the rules id. See
+docs/explanation/reports.md#cut-at-period-end, docs/explanation/reports.md#fold-what-is-on-chain,
+docs/reference/report-format.md#lanes.
 """
 
 import hashlib
@@ -18,27 +18,26 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import WantedWords
 from oracle.domain.scoring.rules import Rules
 
-# Words a report may carry where nothing else is set: about 6.5 million gas, 24 million where all
-# of them are new. What does not fit leads the next report.
+# Default maximum of words in a report: about 6.5 million gas, 24 million if all of them are new.
+# Words that do not fit come first in the next report.
 MAX_WORDS = 1024
-# Rounds in a row under the kickout line, unless an operator says otherwise
-# (docs/explanation/reports.md#low-rounds).
+# Default number of rounds in a row under the kickout line (docs/explanation/reports.md#low-rounds).
 KICK_AFTER_ROUNDS = 3
-# Scores that a node has before a round registers it, unless an operator says otherwise.
+# Default number of scores that a node needs before a round registers it.
 MIN_SCORES = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """The numbers that decide what a report says; all of them are part of the rules id.
+    """The numbers that decide the content of a report; all of them are part of the rules id.
 
-    `period_seconds`: length of a period. `heartbeat_seconds`: no word on chain grows older than
-    this. `deviation`: lane steps (0.0001) beyond which a word is sent.
-    `ttl_seconds`: how long after the as-of block the contract still takes it. `kick_below`: the
-    contract's kickout line in QoS steps, 2000 for 0.2. `kick_after_rounds`: accepted rounds in a
-    row that must have shown a node under it before its kickout is proposed; they are part of the
-    evidence. `max_words`: words of a report; the next one carries the rest (decision 0084).
-    `min_scores`: scores that a node has before a round registers it (decision 0170).
+    `period_seconds`: length of a period. `heartbeat_seconds`: maximum age of a word on-chain.
+    `deviation`: lane steps (0.0001) beyond which a word is sent. `ttl_seconds`: how long after the
+    as-of block the contract still accepts the report. `kick_below`: the contract's kickout line in
+    QoS steps, 2000 for 0.2. `kick_after_rounds`: accepted rounds in a row that must have shown a
+    node under it before its kickout is proposed; they are part of the evidence. `max_words`: words
+    of a report; the next one carries the rest (decision 0084). `min_scores`: scores that a node
+    needs before a round registers it (decision 0170).
     """
 
     period_seconds: int = 60
@@ -66,11 +65,11 @@ class ReportSettings:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What period `period` says as of its last block.
+    """The report of period `period` as of its last block.
 
-    `head_round` and `prev` are the last accepted round at or below the as-of block and its
-    digest: the report can only become round `head_round + 1`. Empty `records`: nothing to say;
-    whom it registers, it always speaks of.
+    `head_round` and `prev` are the last accepted round at or below the as-of block and its digest:
+    the report can only become round `head_round + 1`. Empty `records`: nothing to send; a report
+    always includes the lanes of the nodes it registers.
     """
 
     period: int
@@ -83,12 +82,12 @@ class Report:
 
     @property
     def data(self) -> bytes:
-        """What is pushed and hashed; nothing where there is nothing to say."""
+        """The bytes that are pushed and hashed; empty if there is nothing to send."""
         return encode_round(self.registrations, self.records) if self.records else b""
 
     @property
     def fingerprint(self) -> Hash:
-        """sha256 of everything in it, by which two reporters or a rebuild compare."""
+        """The sha256 of the whole report, by which reporters and rebuilds are compared."""
         head = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline}\n"
@@ -107,8 +106,8 @@ def period_of(time: int, length: int) -> int:
 def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     """Return the sha256 that the contract stores as `rulesHash`.
 
-    The text is the canonical JSON of everything that a reporter must share with the others.
-    See docs/reference/report-format.md#rules-id.
+    The text is the canonical JSON of everything that all reporters must share. See
+    docs/reference/report-format.md#rules-id.
     """
     content: dict[str, object] = {
         "deviation": settings.deviation,
@@ -129,12 +128,12 @@ def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
 def cut_report(
     as_of: BlockRef, rounds: Rounds, wanted: WantedWords, settings: ReportSettings
 ) -> Report:
-    """Compare the words wanted at `as_of` with those on chain, and keep what is worth sending.
+    """Compare the target words with those on-chain, and return a report of those worth sending.
 
     Args:
-        as_of: the last block of the period; `rounds` stands exactly there.
+        as_of: the last block of the period; `rounds` is exactly as of this block.
         rounds: the contract's state at `as_of`.
-        wanted: every word with an assigned lane, those of nodes to be registered included.
+        target_words: every word with an assigned lane, those of nodes to be registered included.
         settings: the numbers of the rules id.
     """
     chosen = _select_words(as_of, rounds, wanted, settings)
@@ -154,7 +153,7 @@ def _select_words(
 ) -> list[int]:
     """Return the words to send: urgent ones first, then the longest unsent, at most `max_words`.
 
-    One word as old as the heartbeat brings all the others along, so that they stay in step.
+    If one word is as old as the heartbeat, all words are sent, so that they keep the same age.
     """
     ranked: list[tuple[int, int, int]] = []
     is_heartbeat = False

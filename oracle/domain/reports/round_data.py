@@ -1,7 +1,7 @@
-"""The `data` of a round: the nodes that it registers, and the words of lanes.
+"""The `data` of a round: its registrations, and the words of lanes.
 
-It is one blob under one hash, so that no part of it can be signed apart from the rest.
-See docs/reference/report-format.md#data.
+The data is one blob under one hash, so that no part of it can be signed separately. See
+docs/reference/report-format.md#data.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from oracle.domain.registrations import Registrations, Reuse
 # One record is the word's number and the word: 3 + 32 bytes
 # (docs/reference/report-format.md#records).
 RECORD_BYTES = 35
-# How many nodes take a used index, and how many are given a new one: two uint16.
+# The number of nodes that take a used index, and of those that get a new one: two uint16.
 HEADER_BYTES = 4
 ADDRESS_BYTES = 20
 
@@ -22,7 +22,7 @@ _INDEX_BYTES, _COUNT_BYTES = 3, 2
 
 
 class RoundData(NamedTuple):
-    """What a blob says; `words`: (word number, word), ascending."""
+    """The decoded content of a blob; `words`: (word number, word), ascending."""
 
     registrations: Registrations
     words: tuple[tuple[int, int], ...]
@@ -37,10 +37,10 @@ def encode_round(registrations: Registrations, records: bytes) -> bytes:
 
 
 def decode_round(blob: bytes) -> RoundData:
-    """Read a blob back, strictly: what is read and written again is the same.
+    """Decode a blob strictly: encoding the result gives the same bytes.
 
     Raises:
-        ValueError: it is too short for what it counts, its records are not whole, or its words
+        ValueError: the blob is too short for its counts, its records are incomplete, or its words
             do not ascend.
     """
     registrations, records = split_registrations(blob)
@@ -48,7 +48,7 @@ def decode_round(blob: bytes) -> RoundData:
 
 
 def split_registrations(blob: bytes) -> tuple[Registrations, bytes]:
-    """Return whom a blob registers, and its records. Raises ValueError: it is too short."""
+    """Return a blob's registrations, and its records. Raises ValueError if it is too short."""
     records = records_in(blob)
     reused, _ = _counts(blob)
     nodes = [
@@ -60,7 +60,7 @@ def split_registrations(blob: bytes) -> tuple[Registrations, bytes]:
 
 
 def records_in(blob: bytes) -> bytes:
-    """Return the records of a blob. Raises ValueError: it is too short for what it counts."""
+    """Return the records of a blob. Raises ValueError if the blob is too short for its counts."""
     reused, appended = _counts(blob)
     start = HEADER_BYTES + ADDRESS_BYTES * (2 * reused + appended)
     if len(blob) < start:
@@ -69,14 +69,14 @@ def records_in(blob: bytes) -> bytes:
 
 
 def encode_records(words: Sequence[tuple[int, int]]) -> bytes:
-    """Write records of 35 bytes: 3-byte word number, strictly ascending, and the word."""
+    """Encode records of 35 bytes: 3-byte word number, strictly ascending, and the word."""
     return b"".join(
         index.to_bytes(_INDEX_BYTES, "big") + word.to_bytes(32, "big") for index, word in words
     )
 
 
 def decode_records(records: bytes) -> list[tuple[int, int]]:
-    """Read records back.
+    """Decode records.
 
     Raises:
         ValueError: the length is no multiple of 35 or the words do not ascend.
@@ -96,7 +96,7 @@ def decode_records(records: bytes) -> list[tuple[int, int]]:
 
 
 def find_word(records: bytes, index: int) -> int | None:
-    """Return the word `index` of records, which ascend; None: it is not among them."""
+    """Return the word `index` of ascending records, or None if it is not among them."""
     first, end = 0, len(records) // RECORD_BYTES
     while first < end:
         middle = (first + end) // 2

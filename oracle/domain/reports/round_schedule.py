@@ -1,4 +1,4 @@
-"""Whose turn it is: which report becomes round r + 1, as a function of the chain alone (0088)."""
+"""Schedules which report becomes round r + 1, as a function of the chain alone (decision 0088)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from oracle.domain.reports.report import Report, ReportSettings
 class Cut(NamedTuple):
     """A report that was cut, without its words; times in unix seconds of the chain.
 
-    `as_of` is the number of its block, `speaks` whether it has anything to send.
+    `as_of` is the number of its block, `has_records` whether it has anything to send.
     """
 
     period: int
@@ -25,7 +25,7 @@ class Cut(NamedTuple):
 
     @classmethod
     def of(cls, report: Report) -> "Cut":
-        """Leave the words out."""
+        """Return the header of a report."""
         return cls(
             period=report.period,
             as_of=report.as_of.number,
@@ -39,7 +39,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleMoment:
-    """How far the chain has come, and on top of which round the next one is due.
+    """The newest folded block, and the contract's head, on top of which the next round is due.
 
     `anchor_window`: how many blocks under the head the contract can still check.
     """
@@ -51,7 +51,7 @@ class ScheduleMoment:
     anchor_window: int
 
     def is_over(self, cut: Cut) -> bool:
-        """Tell whether a report can no longer land: its time, its block or its round is over."""
+        """Return whether a report can no longer land: its time, block or round has passed."""
         is_late = self.time > cut.deadline
         is_deep = self.number + 1 - cut.as_of > self.anchor_window
         is_on_top = (cut.head_round, cut.prev) == (self.head_round, self.last_report)
@@ -59,28 +59,28 @@ class ScheduleMoment:
 
 
 def submission_window(settings: ReportSettings) -> int:
-    """Return how many periods a shift has: what is signed at its start is over at its end."""
+    """Return the periods of a shift, so that a report signed at its start expires by its end."""
     return -(-settings.ttl_seconds // settings.period_seconds)
 
 
 def scheduled_cut_at(
     cuts: Sequence[Cut], complete_from: int, moment: ScheduleMoment, settings: ReportSettings
 ) -> Cut | None:
-    """Return the report that is signed at this moment; None: none is.
+    """Return the report that is signed at this moment, or None.
 
-    Time is parted into shifts of `submission_window` periods, numbered from the first period
-    there is. In a shift, the first report that has something to send and was cut on top of round
-    r is the one for round r + 1; where it leaves the anchor window before the shift ends, the
-    first that was cut after that follows it. The earliest of these that can still land has the
-    turn, so that a second one comes up only when the first is over.
+    Time is divided into shifts of `compute_submission_window` periods, numbered from the first
+    period. In a shift, the first report that has something to send and was cut on top of round r is
+    the one for round r + 1; if it leaves the anchor window before the shift ends, the first that
+    was cut after that follows it. The earliest of these that can still land is scheduled, so that a
+    second one is scheduled only when the first has expired.
 
-    Every reporter that has seen the shift from its start, or the acceptance of round r in it,
-    finds the same, whatever it saw before, in whichever windows, and however often it started.
-    One that has not says None for that shift, and joins the others in the next.
+    Every reporter that has seen the shift from its start, or the acceptance of round r in it, finds
+    the same report, whatever it saw before, in whichever windows, and however often it restarted.
+    Any other reporter gets None for that shift, and joins in the next.
 
     Args:
-        cuts: every report that was cut since, oldest first, silent ones too; of earlier shifts
-            none is needed but what can still land.
+        headers: every report that was cut since, oldest first, including those without records; of
+            earlier shifts only those that can still land are needed.
         complete_from: the first period from which on none of them is missing.
         moment: the block that was folded last, and the contract's head.
         settings: the numbers of the rules id.
@@ -101,14 +101,14 @@ def scheduled_cut_at(
 
 
 def _is_whole(held: Sequence[Cut], complete_from: int, start: int, head_round: int) -> bool:
-    """Tell whether no report on top of this round is missing from a shift's start."""
+    """Return whether no report on top of this round is missing from a shift's start."""
     return complete_from <= start or any(
         cut.period >= complete_from and cut.head_round < head_round for cut in held
     )
 
 
 def _cuts_in_signing_order(on_top: Sequence[Cut], moment: ScheduleMoment) -> Iterable[Cut]:
-    """Yield the reports of one shift that are signed one after the other."""
+    """Yield the reports of one shift that are signed one after another."""
     free_from = -1
     for cut in on_top:
         if cut.as_of >= free_from:

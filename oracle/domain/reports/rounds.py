@@ -1,4 +1,4 @@
-"""The oracle contract's state, folded from its own events: what is on chain, not what we sent."""
+"""The oracle contract's state, folded from its own events, not from what was sent."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -51,7 +51,7 @@ from oracle.errors import FatalError
 
 
 class Rounds:
-    """The contract's state at the fold's position; small enough to be kept whole in memory.
+    """The contract's state at the fold's position; small enough to be kept in memory.
 
     100,000 nodes are 6,250 words and 100,000 indexes.
     """
@@ -73,15 +73,16 @@ class Rounds:
         self.index_by_node = {entry.node: entry.index for entry in self.indexes.values()}
         self._changes = RoundsChanges()
         self._block: RoundsPreImages | None = None
-        # What the contract said of indexes, and in which transaction: its round must agree.
+        # The indexes announced by the contract's events, and their transaction; its round must
+        # agree.
         self._said: dict[int, Address] = {}
         self._said_in = (-1, -1)
 
     def block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
-        """Fold one block's events, in order; with `journal`, keep what they replace.
+        """Fold one block's events, in order; with `journal`, keep pre-images.
 
         Raises:
-            FatalError: what the contract said of indexes is not what its rounds say.
+            FatalError: the announced indexes differ from those of the contract's rounds.
         """
         self._block = RoundsPreImages(number, {}, {}, {}, ()) if journal else None
         for event in events:
@@ -91,13 +92,13 @@ class Rounds:
         self._block = None
 
     def drain(self) -> RoundsChanges:
-        """Hand over what has to be written down, and start anew."""
+        """Return the changes since the last call, and start a new collection."""
         changes, self._changes = self._changes, RoundsChanges()
         return changes
 
     @property
     def limits(self) -> RoundLimits:
-        """What the next round may say."""
+        """The limits of the next round."""
         said = self.standing.limits
         if said is None:
             return RoundLimits()
@@ -105,21 +106,21 @@ class Rounds:
 
     @property
     def node_count(self) -> int:
-        """How many indexes were given."""
+        """The number of assigned indexes."""
         return len(self.indexes)
 
     def lane_at(self, index: int) -> int:
-        """Return the lane as the contract holds it; 0 when never written."""
+        """Return the lane in the contract, or 0 if it was never written."""
         word = self.words.get(word_of(index))
         return NEVER_REPORTED if word is None else lane_in(word.value, index)
 
     def lane_of_node(self, node: Address) -> int:
-        """Return the lane of the node's index; 0 when it has none."""
+        """Return the lane of the node's index, or 0 if it has none."""
         index = self.index_by_node.get(node)
         return NEVER_REPORTED if index is None else self.lane_at(index)
 
     def live_kick_of(self, node: Address) -> Kick | None:
-        """Return the kickout that waits for its execution against the node."""
+        """Return the node's kickout that waits for execution, or None."""
         kick = self.kicks.get(node)
         return kick if kick is not None and kick.state is KickState.LIVE else None
 
@@ -137,7 +138,7 @@ class Rounds:
                 self._kick(event)
 
     def _kick(self, event: ContractEvent) -> None:
-        """Note what became of a kickout."""
+        """Apply an event about a kickout."""
         match event:
             case KickProposed():
                 self._set_kick(kick_from_proposal(event))
@@ -173,7 +174,7 @@ class Rounds:
             self._note_closed(word, 0 if before is None else before.value)
 
     def _register(self, event: RoundAccepted) -> None:
-        """Give indexes as the round's input says; the contract's own events must say the same."""
+        """Assign indexes by the round's input, which must match the contract's own events."""
         is_same = self._said_in == (event.at.block, event.at.tx)
         said, self._said = self._said if is_same else {}, {}
         try:
@@ -193,19 +194,19 @@ class Rounds:
             held = self.indexes.get(index)
             if held is not None:
                 del self.index_by_node[held.node]
-                # The contract lets a dead proposal go with the index.
+                # The contract drops an expired proposal with the index.
                 self._end_kick(held.node, KickState.CANCELLED)
             self.index_by_node[node] = index
             self._set_index(NodeIndex(index, node))
 
     def _note_said(self, place: tuple[int, int], index: int, node: Address) -> None:
         if self._said_in != place:
-            # Of a round that could not be read.
+            # The announced indexes are of a round that could not be decoded.
             self._said, self._said_in = {}, place
         self._said[index] = node
 
     def _note_closed(self, word: Word, before: int) -> None:
-        """Note since when lanes of a written word have said "do not select"."""
+        """Record since when the lanes of a written word are "do not select"."""
         if before == word.value:
             return
         pairs = zip(lanes_of(before), lanes_of(word.value), strict=True)
@@ -239,10 +240,10 @@ class Rounds:
         self._changes.set.append(event)
 
     def _cancelled_by(self, by: Address) -> KickState:
-        """Tell a veto from what anybody may do to a dead kickout, its node before all.
+        """Return whether a cancellation was a veto, or a cleanup of an expired kickout by anyone.
 
-        Only the vetoer can cancel one that is alive. Where we do not know who that was it counts
-        as a veto: a doubt kicks nobody out.
+        Only the vetoer can cancel a live kickout. If the vetoer is unknown, the cancellation counts
+        as a veto, because in doubt no node is kicked out.
         """
         vetoer = self.standing.vetoer
         return KickState.VETOED if vetoer is None or by == vetoer else KickState.CANCELLED

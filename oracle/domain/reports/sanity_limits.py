@@ -1,7 +1,7 @@
-"""Is a report believable? What would change too much at once waits for a human.
+"""Checks whether a report is plausible; one that changes too much at once waits for an operator.
 
-It knows no node: it is handed the lanes of members, before and after.
-See docs/explanation/reports.md#when-to-publish.
+The checks see no nodes, only the lanes of members, before and after. See
+docs/explanation/reports.md#when-to-publish.
 """
 
 import statistics
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 
-# A median of fewer periods says nothing; and of fewer tasks, chance alone may halve it.
+# A median of fewer periods is meaningless; of fewer tasks, it may halve by chance.
 _LEAST_PERIODS = 5
 _LEAST_TASKS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Sanity:
-    """Where it closes. Shares are fractions of the members, 0 to 1; 1 never closes.
+    """The limits of a plausible report. Shares are fractions of the members, 0 to 1; 1 disables.
 
     `changed_by`: steps of 0.0001 of QoS beyond which a lane counts as changed. `kick_share`: of
     members that fall under the kickout line or become unselectable. `events_share`: of the median
-    activity of the last `periods` periods; 0 never closes. Networks with fewer members than
-    `least_members` pass: there a single node is a large share.
+    activity of the last `periods` periods; 0 disables. Networks with fewer members than
+    `min_members` pass, because there a single node is a large share.
     """
 
     changed_share: float = 0.5
@@ -35,16 +35,16 @@ class Sanity:
 
 
 class Move(NamedTuple):
-    """One member's lane: as it stands, and as the report would have it."""
+    """One member's lane: the current one, and that of the report."""
 
     before: int
     after: int
 
 
 class Activity(NamedTuple):
-    """What a network did in a period: tasks of nodes that ended, and the nodes that had them.
+    """The activity of a network in a period: tasks of nodes that ended, and their nodes.
 
-    A stranger can raise neither without paying for tasks, nor the second above the members.
+    An outsider can raise neither without paying for tasks, nor the second above the members.
     """
 
     tasks: int
@@ -52,7 +52,7 @@ class Activity(NamedTuple):
 
 
 def count_large_changes(moves: Sequence[Move], sanity: Sanity) -> int:
-    """Count the lanes that move by more than `changed_by`; a first word is no change."""
+    """Count the lanes that change by more than `changed_by`; a first report is no change."""
     return sum(
         one.before != NEVER_REPORTED and abs(one.after - one.before) > sanity.changed_by
         for one in moves
@@ -60,12 +60,12 @@ def count_large_changes(moves: Sequence[Move], sanity: Sanity) -> int:
 
 
 def count_newly_low(moves: Sequence[Move], kick_line: int) -> int:
-    """Count the lanes that were good and would be under the line, or not selectable.
+    """Count the lanes that would fall under the line, or become unselectable.
 
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
     return sum(one.before >= kick_line > one.after for one in moves) + sum(
-        # Those under the line already may still become unselectable.
+        # Lanes already under the line may still become unselectable.
         LOWEST_SCORE <= one.before < kick_line and one.after < LOWEST_SCORE
         for one in moves
     )
@@ -98,10 +98,10 @@ def excess_change_reason(
 def quiet_period_reason(
     now: Activity, before: Sequence[Activity], members: int, sanity: Sanity
 ) -> str | None:
-    """Return why a period is likely to miss events; None: it is not.
+    """Return why a period is likely to miss events, or None if it is not.
 
-    A period is compared with the median of those before and with the last one, whichever had
-    less: a network that stays quiet is held once.
+    A period is compared with the median of those before and with the last one, whichever had less,
+    so that a network that stays quiet is held only once.
     """
     if members < sanity.least_members or len(before) < _LEAST_PERIODS:
         return None

@@ -1,6 +1,6 @@
-"""When a report is worth its transaction, and what we are willing to pay for it.
+"""Decides when a report is worth its transaction, and the maximum fee for it.
 
-It is the transmitter's own affair: nothing here changes what a report says or who signs it.
+The decision is the transmitter's own: it changes neither the content nor the signers of a report.
 See docs/explanation/reports.md#when-to-publish.
 """
 
@@ -12,11 +12,11 @@ from oracle.domain.reports.lanes import band_of, lanes_of
 
 @dataclass(frozen=True, slots=True)
 class SubmissionPolicy:
-    """How long ordinary news may wait for a cheaper block.
+    """The transmitter's limits for ordinary changes, which may wait for a cheaper block.
 
-    `cheap`: wei per gas that we pay at once; None: whatever the cap allows. Less than
-    `min_words` words is no news until the heartbeat, unless their lanes change by
-    `min_change` steps in sum; None: no sum counts.
+    `cheap_fee_wei`: wei per gas that are paid at once; None: up to the cap. Fewer than `min_words`
+    words wait for the heartbeat, unless their lanes change by `min_change` steps in sum; None: the
+    sum is ignored.
     """
 
     cheap: int | None = None
@@ -26,11 +26,11 @@ class SubmissionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ReportChange:
-    """What a report would change on chain.
+    """The on-chain effect of a report.
 
-    `words` it writes; `change`: sum of the steps by which its lanes move; `is_urgent`: a lane
-    crosses a band (the kickout line, selectable or not, the first word about a node); `age`:
-    seconds since the last round, or since the oldest of its words was written.
+    `words` it writes; `change`: sum of the steps by which its lanes change; `is_urgent`: a lane
+    crosses a band (the kickout line, selectable or not, the first report of a node); `age`: seconds
+    since the last round, or since the oldest of its words was written.
     """
 
     words: int
@@ -41,7 +41,7 @@ class ReportChange:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionValue:
-    """Whether to send `now`, `why` in words, and the most wei per gas to pay for it."""
+    """Whether to send a report, the reason, and the maximum fee in wei per gas."""
 
     now: bool
     why: str
@@ -51,11 +51,11 @@ class SubmissionValue:
 def change_between(
     on_chain: Mapping[int, int], wanted: Iterable[tuple[int, int]], kick_line: int
 ) -> tuple[int, bool]:
-    """Return by how many steps lanes move in sum, and whether one crosses a band.
+    """Return the sum of steps by which lanes change, and whether one crosses a band.
 
     Args:
-        on_chain: word number to word; a word that is missing was never written.
-        wanted: the records of a report.
+        on_chain: word number to word; a missing word was never written.
+        records: the records of a report.
         kick_line: the kickout line as a lane (`ReportSettings.kick_line`).
     """
     total, crosses = 0, False
@@ -72,10 +72,10 @@ def change_between(
 def max_fee_for_age(
     age: int, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
 ) -> int:
-    """Return the most wei per gas for ordinary news of this age: it grows up to the cap.
+    """Return the maximum wei per gas for ordinary changes of this age; it rises to the cap.
 
-    `cap` is in wei per gas, `heartbeat` in seconds: at that age it is the cap, so that nothing
-    waits longer for a cheaper block.
+    `cap` is in wei per gas, `heartbeat` in seconds: at that age the result is the cap, so that
+    nothing waits longer for a cheaper block.
     """
     cheap = cap if submission_policy.cheap is None else min(submission_policy.cheap, cap)
     waited = min(max(age, 0), heartbeat)
@@ -85,7 +85,7 @@ def max_fee_for_age(
 def submission_value_of(
     news: ReportChange, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
 ) -> SubmissionValue:
-    """Tell whether a report may go now and how much it may cost."""
+    """Return whether a report may be sent now and its maximum fee."""
     if news.is_urgent:
         return SubmissionValue(now=True, why="a node crosses a band", most_per_gas=cap)
     if news.age >= heartbeat:

@@ -1,4 +1,4 @@
-"""The words a report sets: lanes of all members, bounded by the share that one round may change.
+"""The target words of a report: lanes of all members, within the share that one round may change.
 
 They follow from the folded state and from the contract's limits for one round.
 """
@@ -27,7 +27,7 @@ from oracle.domain.state.node import Membership, Node
 
 
 class FallCause(IntEnum):
-    """Why a lane falls; the first ones do not wait for the others."""
+    """The reason why a lane falls; lower values come first."""
 
     KICKOUT_DUE = 0
     EXCLUDED = 1
@@ -37,7 +37,7 @@ class FallCause(IntEnum):
 
 
 def fall_cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
-    """Return why the lane of a node falls, if it does; None: a node that nobody mentioned."""
+    """Return why the lane of a node falls, if it does; None: a node that was never mentioned."""
     if node is None or node.membership is not Membership.MEMBER:
         return FallCause.NO_MEMBER
     if is_kickout_due(node, rules, time):
@@ -48,10 +48,10 @@ def fall_cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
 
 
 class SpreadWords(NamedTuple):
-    """The words that one round may carry, and in `waiting` the falls left for later rounds.
+    """The words that one round may carry; `deferred_falls` counts the falls left for later rounds.
 
-    The contract refuses a round in which too many lanes fall, and every reporter leaves the same
-    falls for later (docs/reference/report-format.md#share-cap).
+    The contract refuses a round in which too many lanes fall, and every reporter defers the same
+    falls (docs/reference/report-format.md#share-cap).
     """
 
     words: dict[int, int]
@@ -66,7 +66,7 @@ def count_open_lanes(words: Mapping[int, int]) -> int:
 def falling_lanes(
     on_chain: Mapping[int, int], wanted: Mapping[int, int], limits: RoundLimits
 ) -> Iterator[tuple[int, int]]:
-    """Yield the indexes whose lane would fall, ascending, each with the lane that it has."""
+    """Yield the index of each lane that would fall, ascending, with its current lane."""
     for number in sorted(wanted):
         before, after = on_chain.get(number, 0), wanted[number]
         if before == after:
@@ -83,13 +83,13 @@ def limit_falls(
     limits: RoundLimits,
     causes: Callable[[list[int]], Mapping[int, FallCause]],
 ) -> SpreadWords:
-    """Keep the first falls by cause and index; the lanes of the others stay as they are.
+    """Keep the first falls by cause and index; the other lanes are left unchanged.
 
     Args:
-        on_chain: word number to word, as the contract holds them.
-        wanted: the same, as the fold would have them.
-        limits: what the contract takes.
-        causes: why these indexes fall; asked only where too many do.
+        on_chain: word number to word, as stored in the contract.
+        target_words: the same, as computed by the fold.
+        limits: the contract's limits.
+        get_causes: returns why these indexes fall; called only if too many do.
     """
     falling = dict(falling_lanes(on_chain, wanted, limits))
     most = limits.max_falls(count_open_lanes(on_chain))
@@ -106,10 +106,10 @@ def limit_falls(
 
 @dataclass(frozen=True, slots=True)
 class WantedWords:
-    """Word number to word, and whom the report registers.
+    """Target words by word number, and the registrations of the report.
 
-    `of_fresh`: the words with the lanes of those nodes, which are sent whatever waits for it;
-    `falls_waiting`: lanes that would fall and are left for later rounds.
+    `new_node_words`: the words with the lanes of new nodes, which are always sent;
+    `deferred_falls`: lanes that would fall and are left for later rounds.
     """
 
     words: Mapping[int, int]
@@ -118,13 +118,13 @@ class WantedWords:
     falls_waiting: int = 0
 
 
-# Returns the nodes of these addresses that are there.
+# Returns the existing nodes of these addresses.
 NodesNamed = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredAt:
-    """How nodes are scored at the as-of block's `time`; legacy rules need their `peers` there."""
+    """The inputs of scoring at the as-of block's `time`; legacy rules need their `peers` there."""
 
     rules: Rules
     time: int
@@ -132,14 +132,14 @@ class ScoredAt:
     peers: PopulationMaxima | None = None
 
     def lane(self, node: Node | None) -> int:
-        """Return what a report says about a node that has an index."""
+        """Return the lane of a node that has an index."""
         return lane_of(node, self.time, self.rules, self.peers)
 
 
 def folded_words(
     rounds: Rounds, nodes: Mapping[Address, Node], scored_at: ScoredAt
 ) -> dict[int, int]:
-    """Return every word with an assigned lane as the fold has it, from nothing."""
+    """Return every word with an assigned lane, computed from the folded state."""
     words: dict[int, int] = {}
     for entry in rounds.indexes.values():
         number, lane = word_of(entry.index), scored_at.lane(nodes.get(entry.node))
@@ -153,13 +153,13 @@ def wanted_words(
     registrations: Registrations,
     scored_at: ScoredAt,
 ) -> WantedWords:
-    """Add the lanes of nodes that get an index, and leave falls beyond the share for later.
+    """Add the lanes of nodes that get an index, and defer falls beyond the allowed share.
 
     Args:
         rounds: the contract's state at the as-of block.
-        folded: every word with an assigned lane, as the fold has it there.
-        registrations: whom the report registers.
-        scored_at: what nodes are scored by.
+        folded_words: every word with an assigned lane, as computed by the fold.
+        registrations: the nodes that the report registers.
+        context: the inputs of scoring.
     """
     words = dict(folded)
     given = registrations.placed(rounds.index_by_node, rounds.node_count)
@@ -170,7 +170,7 @@ def wanted_words(
     on_chain = {number: word.value for number, word in rounds.words.items()}
 
     def causes(indexes: list[int]) -> dict[int, FallCause]:
-        # Lanes of rounds before the first block that we read have no holder that we know of.
+        # Lanes of rounds before the first block read have no known holder.
         known = {index: rounds.indexes[index].node for index in indexes if index in rounds.indexes}
         nodes = scored_at.named(list(known.values()))
         return dict.fromkeys(indexes, FallCause.OTHER) | {
@@ -188,7 +188,7 @@ def wanted_words(
 
 
 def scored_among(nodes: Mapping[Address, Node], time: int, rules: Rules) -> ScoredAt:
-    """Return how nodes are scored where all of them are at hand."""
+    """Return the scoring context of a complete set of nodes in memory."""
 
     def named(wanted: Sequence[Address]) -> Mapping[Address, Node]:
         return {node: nodes[node] for node in wanted if node in nodes}

@@ -1,1 +1,1 @@
-"""How scores come about: rules, ranking, reliability, windows."""
+"""Scoring: rules, ranking, reliability, windows."""

@@ -1,4 +1,4 @@
-"""Who was fastest in a validation group, and what that is worth. Pure functions.
+"""Ranks the members of a validation group by speed, and scores them. Pure functions.
 
 See docs/reference/scoring-rules.md#task-groups.
 """
@@ -13,10 +13,10 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.task import Ending, Task
 
-# Of a legacy task: the commitment and the disclosure.
+# The rounds of a legacy task: the commitment and the disclosure.
 _ROUNDS = 2
 _FRUITLESS = (Ending.ABORTED, Ending.TIMED_OUT)
-# How a verdict ends an answer that it does not confirm; it aborts an error report that it does.
+# Endings of answers that a verdict does not confirm; a confirmed error report is aborted too.
 _NOT_CONFIRMED = (Ending.INVALIDATED, *_FRUITLESS)
 
 
@@ -30,7 +30,7 @@ class ClosingMember(NamedTuple):
 
 
 def elapsed_of(task: Task) -> int | None:
-    """Return the seconds from start to submission or error report; None without one."""
+    """Return the seconds from start to submission or error report, or None without one."""
     if task.stopped_time is None or task.started_time is None:
         return None
     return max(0, task.stopped_time - task.started_time)
@@ -62,13 +62,13 @@ def confirmed_answers(
 ) -> list[Task]:
     """Return the answers that the group's verdict confirms, in the order given.
 
-    An answer that no verdict was given on counts as confirmed. The list is empty unless more than
-    half of the group answered: a lone answer was compared with nothing.
+    An answer without a verdict counts as confirmed. The list is empty unless more than half of the
+    group answered, because a lone answer was compared with nothing.
 
     Args:
-        answered: the finishers, with the endings that the verdict gave them.
-        size: of the group, members that never answered included.
-        invalid: wrong answers that the group's event itself names.
+        answered: the finishers, with their endings by the verdict.
+        size: of the group, including members that never answered.
+        invalid: wrong answers listed by the group's event.
     """
     if 2 * len(answered) <= size:
         return []
@@ -96,9 +96,9 @@ def rank_members(
     """Return the members of a closing group in the chain's order, with ranks and scores.
 
     Args:
-        entrants: every member, those never seen included.
-        fastest: the tasks that rank, the first one first.
-        rules: what a rank is worth.
+        closing_members: every member, including those never seen.
+        ranked_keys: the tasks that rank, the first one first.
+        rules: the scores of ranks.
     """
     ranks = {key: rank for rank, key in enumerate(fastest, start=1)}
     return tuple(_member(entrant, ranks, rules) for entrant in entrants)
@@ -124,7 +124,7 @@ def _member(entrant: ClosingMember, ranks: dict[TaskKey, int], rules: Rules) -> 
 
 
 def _task_score(points: int, rules: Rules) -> int:
-    """Return what a place is worth: under legacy rules it is taken once for both rounds.
+    """Return the task score of a rank; legacy rules count it for both rounds.
 
     See docs/explanation/legacy.md#scores.
     """
@@ -140,11 +140,11 @@ def score_of(rank: int, rules: Rules) -> int:
 def fee_shares(fee: int, scores: Sequence[int]) -> list[int]:
     """Split a validated group's fee by task score among the paid members, in their order.
 
-    Shares are rounded down, the remainder goes to the last; with no score at all, everything.
-    Never part of a report.
+    Shares are rounded down, and the last member gets the remainder, or the whole fee if no member
+    scored. Shares are never part of a report.
 
     Raises:
-        ValueError: a negative fee or score, or nobody to pay.
+        ValueError: a negative fee or score, or no member to pay.
     """
     if fee < 0 or not scores or min(scores) < 0:
         raise ValueError("a fee is split among one or more members, nothing negative")

@@ -1,7 +1,7 @@
-"""A node beside all the others: the legacy system's R, P, B and their sum Q.
+"""A node compared with all others: the legacy system's R, P, B and their sum Q.
 
-Fractions are in units of 10^-18, rounded down at every line; times are block times in seconds.
-See docs/explanation/legacy.md#scores.
+Fractions are in units of 10^-18, rounded down at every line; times are block times in seconds. See
+docs/explanation/legacy.md#scores.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from oracle.domain.state.node import Membership, Node
 
 @dataclass(frozen=True, slots=True)
 class PopulationMaxima:
-    """The greatest of every member as of a time; 0 where nobody has any.
+    """The maxima over all members as of a time; 0 if no member has a value.
 
     `max_vram` in GB, `max_timeout` in seconds, `max_node_score` (0 to 20) in units of 10^-18.
     """
@@ -43,9 +43,9 @@ class Factors:
 
 
 def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> PopulationMaxima | None:
-    """Look at all nodes as of a time; None under rules that compare none with another.
+    """Return the maxima over all members as of a time, or None unless the rules are legacy rules.
 
-    Those that are no members are passed over.
+    Nodes that are no members are ignored.
     """
     legacy = rules.legacy
     if legacy is None:
@@ -61,14 +61,14 @@ def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> PopulationMaxima
 
 
 def size_of(vram: int | None, peers: PopulationMaxima) -> int:
-    """Return R, the share of the largest video memory; 0 where it is unknown or all have none."""
+    """Return R, the share of the largest video memory; 0 if it is unknown or no member has any."""
     return min(vram or 0, peers.max_vram) * UNIT // peers.max_vram if peers.max_vram else 0
 
 
 def promptness_of(timeout: int | None, peers: PopulationMaxima, legacy: LegacyRules) -> int:
-    """Return P: 1 for the shortest timeout allowed, 0 for the longest there is.
+    """Return P: 1 for the shortest timeout allowed, 0 for the longest of all members.
 
-    1 too where all have the shortest, or one less; 0 for a node that never said its timeout.
+    P is also 1 for a shorter timeout than allowed, and 0 for an unknown timeout.
     """
     if timeout is None:
         return 0
@@ -79,7 +79,7 @@ def promptness_of(timeout: int | None, peers: PopulationMaxima, legacy: LegacyRu
 
 
 def speed_of(node_score: int | None, peers: PopulationMaxima) -> int | None:
-    """Return B, the share of the best node score; 0 where that is 0, None without a node score."""
+    """Return B, the share of the best node score; 0 if that is 0, None without a node score."""
     if node_score is None:
         return None
     best = peers.max_node_score
@@ -87,7 +87,7 @@ def speed_of(node_score: int | None, peers: PopulationMaxima) -> int | None:
 
 
 def factors_at(node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxima) -> Factors:
-    """Return the node's scores as of a time; `peers` as of the same."""
+    """Return the node's factors as of a time; `peers` as of the same time."""
     tally = tally_at(node, time, legacy)
     size = size_of(node.gpu_vram, peers)
     promptness = promptness_of(node.timeout, peers, legacy)
@@ -103,12 +103,12 @@ def factors_at(node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxi
 def incentive_shares(
     nodes: Iterable[Node], time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> dict[Address, int]:
-    """Return what part of the window's incentive each member would get as of a time.
+    """Return each member's share of the window's incentive as of a time.
 
-    Q times online seconds over the sum of the same
-    (docs/explanation/crynux.md#weighted-sum-of-scores); all 0 where that sum is 0. Empty under
-    rules that are not legacy ones. Never part of a report. `peers` of these nodes as
-    of the same time, None: they are looked for.
+    A share is Q times online seconds over the sum of the same
+    (docs/explanation/crynux.md#weighted-sum-of-scores); all are 0 if that sum is 0. The result is
+    empty unless the rules are legacy rules. Shares are never part of a report. `peers`: the maxima
+    of these nodes as of the same time; None: they are computed.
     """
     members = [node for node in nodes if node.membership is Membership.MEMBER]
     legacy, maxima = rules.legacy, peers or peers_at(members, time, rules)

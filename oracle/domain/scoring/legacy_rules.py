@@ -1,4 +1,4 @@
-"""The numbers of the legacy system, where a rule set is of that kind.
+"""The parameters of the legacy system, for rule sets of that kind.
 
 See docs/explanation/legacy.md#scores.
 """
@@ -25,13 +25,13 @@ _BEST_SCORE = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyRules:
-    """What a legacy rule set adds. Fractions in units of 10^-18, times in seconds.
+    """The additional rules of a legacy rule set. Fractions in units of 10^-18, times in seconds.
 
     The weights, the shortest timeout and the kickout line were never published
-    (docs/explanation/crynux.md#weighted-sum-of-scores): none has a default.
+    (docs/explanation/crynux.md#weighted-sum-of-scores), so they have no default.
 
     Raises:
-        ValueError: a number outside of what it means; the field is named.
+        ValueError: a number is out of range; the field is named.
     """
 
     # The weights are a, b and c of docs/explanation/legacy.md#scores; together at most 1.
@@ -71,12 +71,12 @@ class LegacyRules:
                 raise ValueError(f"legacy.{name}: {refusal}")
 
     def to_values(self) -> dict[str, object]:
-        """Return the JSON object that the rule set's `legacy` is."""
+        """Return the JSON object of the rule set's field `legacy`."""
         return {each.name: rule_value(each, getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def from_values(cls, values: object) -> Self:
-        """Read what `to_values` made.
+        """Parse the result of `to_values`.
 
         Raises:
             ValueError: no JSON object, a number unknown, missing, or of a wrong type or value.

@@ -1,7 +1,7 @@
-"""What a node has gathered in its present window: task scores and membership.
+"""The task scores and membership time of a node in its current window.
 
-A tally never goes back: what comes at an earlier block time than its window counts in that window.
-See docs/explanation/legacy.md#scores.
+A tally never goes back: an event with a block time before its window counts in that window. See
+docs/explanation/legacy.md#scores.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _DAYS_BEFORE_EPOCH = 719_468
 
 
 def window_of(time: int, legacy: LegacyRules) -> int:
-    """Return the number of the window that a block time in seconds lies in."""
+    """Return the number of the window that contains a block time in seconds."""
     if legacy.window_seconds is not None:
         return time // legacy.window_seconds
     days = time // _DAY_SECONDS
@@ -49,10 +49,10 @@ def _first_day_of(month: int) -> int:
 
 
 class WindowTally(NamedTuple):
-    """The present window of a node as of a time.
+    """The current window of a node as of a time.
 
-    `total` of its task scores, `tasks`: how many they are; `online_seconds`: how long it has been
-    a member in it, paused or not.
+    `total`: sum of its task scores, `tasks`: their number; `online_seconds`: membership time in the
+    window, paused or not.
     """
 
     window: int
@@ -66,13 +66,13 @@ class WindowTally(NamedTuple):
         return self.total * UNIT // self.tasks if self.tasks else None
 
     def is_too_low(self, legacy: LegacyRules) -> bool:
-        """Tell whether there are tasks enough for a kickout, and their mean is below the line."""
+        """Return whether there are enough tasks for a kickout, and their mean is below the line."""
         enough = self.tasks >= legacy.kickout_tasks
         return enough and self.total * UNIT < legacy.kickout_below * self.tasks
 
 
 def tally_at(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
-    """Read the window that `time` lies in, or the one that the node is in, if later."""
+    """Return the tally of the window that contains `time`, or of the node's window, if later."""
     window, since = window_of(time, legacy), node.online_since
     if window <= node.window:
         online = node.online_seconds + (0 if since is None else max(0, time - since))
@@ -81,12 +81,12 @@ def tally_at(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
 
 
 def tally_of(node: Node) -> WindowTally:
-    """Read the window as the last event of the node left it."""
+    """Return the tally as of the node's last event."""
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 
 def start_new_window(node: Node, time: int, legacy: LegacyRules) -> None:
-    """Begin a new window, where one has come since the node's last."""
+    """Start a new window, if one has begun since the node's last."""
     window = window_of(time, legacy)
     if window <= node.window:
         return
@@ -97,14 +97,14 @@ def start_new_window(node: Node, time: int, legacy: LegacyRules) -> None:
 
 
 def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
-    """Count one more task score in the window that the task ended in."""
+    """Add a task score to the window in which the task ended."""
     start_new_window(node, time, legacy)
     node.window_sum += score
     node.window_count += 1
 
 
 def follow_membership(node: Node, time: int, legacy: LegacyRules) -> None:
-    """Start the clock of a node that has just become a member, stop it for one that has left."""
+    """Start the online clock of a node that became a member, or stop it for one that left."""
     start_new_window(node, time, legacy)
     if node.membership is Membership.MEMBER:
         node.online_since = max(time, start_of(node.window, legacy))

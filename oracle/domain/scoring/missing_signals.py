@@ -1,4 +1,4 @@
-"""What scoring loses where a network never says a thing.
+"""Describes the effect on scoring of events and fields that a network lacks.
 
 See docs/reference/scoring-rules.md, docs/reference/events-and-jsonl.md#vocabulary.
 """
@@ -52,7 +52,7 @@ def _missing_for_reliability(says: Kinds) -> Iterator[str]:
 def missing_fields(
     tells: Mapping[type[DomainEvent], Collection[str]], rules: Rules
 ) -> Iterator[str]:
-    """Yield a sentence for each consequence of a missing field; `tells` has those filled."""
+    """Yield a sentence for each consequence of a missing field, given the fields present."""
     if rules.legacy is None:
         created = tells.get(said.TaskCreated)
         if rules.close == "terminal" and created is not None and "group" not in created:

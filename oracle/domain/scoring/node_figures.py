@@ -1,7 +1,7 @@
-"""The score of one node at a time, and what follows from it: each number is made once.
+"""The score of one node at a time, and figures derived from it; each number is computed once.
 
-Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds.
-See docs/reference/scoring-rules.md.
+Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds. See
+docs/reference/scoring-rules.md.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 
-# A member whose reliability is below this, and not excluded, is called recovering: a word of
-# ours, the rules know only the line of exclusion.
+# A member with a lower reliability that is not excluded is called recovering; this term is ours,
+# the rules only define the line of exclusion.
 RECOVERING_BELOW = 95 * UNIT // 100
 
 NodeState = Literal[
@@ -41,10 +41,11 @@ _STATE_OF_NON_MEMBER: Mapping[Membership, NodeState] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """The score of one node at a time, and what follows from it.
+    """The score of one node at a time, and figures derived from it.
 
     `qos` is None for a node that is no member. `back_at` is the time at which healing alone ends
-    the exclusion, None for a node that is not excluded. `factors` is None but under legacy rules.
+    the exclusion, None for a node that is not excluded. `factors` is None except under legacy
+    rules.
     """
 
     status: str
@@ -90,12 +91,12 @@ def figures_at(
 
 
 def state_at(node: Node, time: int, rules: Rules) -> NodeState:
-    """Return the state of a node at `time`; where all its figures are known, they have it."""
+    """Return the state of a node at `time`; `compute_figures` includes it."""
     return state_by(node, reliability_at(node, time, rules), rules)
 
 
 def state_by(node: Node, reliability: int, rules: Rules) -> NodeState:
-    """Return the state of a node whose H is `reliability` now."""
+    """Return the state of a node whose current H is `reliability`."""
     if node.membership is not Membership.MEMBER:
         return _STATE_OF_NON_MEMBER[node.membership]
     if node.paused:

@@ -1,7 +1,7 @@
-"""What can be read off a node at a time: status, long-term score, H, QoS.
+"""The scores of a node at a time: status, long-term score, H, QoS.
 
-Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds.
-See docs/reference/scoring-rules.md.
+Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds. See
+docs/reference/scoring-rules.md.
 """
 
 from oracle.domain.fixed_point import UNIT, multiply
@@ -33,8 +33,8 @@ def reliability_at(node: Node, time: int, rules: Rules) -> int:
 def long_term(node: Node, rules: Rules, time: int) -> int:
     """Return Q_long / Q_max; `time` matters only to rules that have windows.
 
-    Under legacy rules the mean is that of the window: the node score. A restart changes no mean:
-    the relay keeps the exact one until the node's next score.
+    Under legacy rules the mean is that of the window: the node score. A restart changes no mean,
+    because the relay keeps the exact one until the node's next score.
     """
     if rules.legacy is not None:
         return window_mean(tally_at(node, time, rules.legacy), rules)
@@ -65,7 +65,7 @@ def factors_of(
 def qos_at(
     node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> int | None:
-    """Return the QoS, or None for a node that is no member: it has none.
+    """Return the QoS, or None for a node that is no member.
 
     Under legacy rules it is Q, among `peers` as of the same time.
 
@@ -81,7 +81,7 @@ def qos_at(
 
 
 def is_excluded(node: Node, time: int, rules: Rules) -> bool:
-    """Return whether a member is to get no tasks for the time being."""
+    """Return whether a member is currently excluded from tasks."""
     if node.membership is not Membership.MEMBER:
         return False
     if rules.remembers_exclusion and not node.excluded:
@@ -90,7 +90,7 @@ def is_excluded(node: Node, time: int, rules: Rules) -> bool:
 
 
 def is_excluded_by(node: Node, reliability: int, rules: Rules) -> bool:
-    """Return whether a member whose H is `reliability` now is to get no tasks."""
+    """Return whether a member whose current H is `reliability` is excluded from tasks."""
     if node.membership is not Membership.MEMBER:
         return False
     if not rules.remembers_exclusion:
@@ -99,10 +99,9 @@ def is_excluded_by(node: Node, reliability: int, rules: Rules) -> bool:
 
 
 def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
-    """Tell whether a member's pool is full and its mean below the line.
+    """Return whether a member's pool is full and its mean below the line.
 
-    `time` matters only to rules that have restarts or windows; without it the pool counts as it
-    was left.
+    `time` matters only to rules that have restarts or windows; without it the stored pool counts.
     """
     if node.membership is not Membership.MEMBER:
         return False
@@ -114,29 +113,29 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
 
 
 def is_below_line(total: int, rules: Rules) -> bool:
-    """Tell whether the sum of a full pool is strictly below the kickout line."""
+    """Return whether the sum of a full pool is strictly below the kickout line."""
     return total * UNIT < rules.kickout_below * rules.pool_size
 
 
 def count_scores(node: Node, time: int, rules: Rules) -> int:
-    """Return how many of the node's last task scores its score is made of at `time`.
+    """Return how many of the node's last task scores determine its score at `time`.
 
-    Those in the pool, or, under legacy rules, those of the present window.
+    These are the scores in the pool or, under legacy rules, in the current window.
     """
     if rules.legacy is not None:
         return tally_at(node, time, rules.legacy).tasks
     return len(node.pool)
 
 
-# Healing is complete after this many seconds whatever the rules
+# Healing is complete after this many seconds under any rules
 # (docs/reference/scoring-rules.md#numbers).
 _FOREVER = 1 << 21
 
 
 def longest_exclusion(rules: Rules) -> int:
-    """Return the longest exclusion in seconds that one timeout causes; 0: it excludes nobody.
+    """Return the longest exclusion in seconds that one timeout causes, or 0 if it excludes no node.
 
-    The node stands just above the line when it times out: nobody lower is given a task.
+    The node is just above the line when it times out, because no lower node is given a task.
     """
     base = penalized_reliability(min(rules.exclude_enter, UNIT), rules)
     if base >= rules.exclude_enter:
@@ -150,7 +149,7 @@ def exclusion_end_time(base: int, since: int, rules: Rules) -> int:
 
 
 def _seconds_to_exit(base: int, rules: Rules) -> int:
-    """Return after how many seconds H has healed from `base` to the exit."""
+    """Return the seconds in which H heals from `base` to the exit threshold."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""The short-term factor H of a node: how it heals, and what a timeout or a success does to it.
+"""The short-term factor H of a node: its healing, and the effect of timeouts and successes.
 
 Values are in units of 10^-18, rounded down at every step (docs/reference/scoring-rules.md#numbers
 and docs/reference/scoring-rules.md#reliability).
@@ -9,7 +9,7 @@ from oracle.domain.scoring.rules import Rules
 
 
 def healed_reliability(base: int, since: int, time: int, rules: Rules) -> int:
-    """Return H at `time`, `base` having been true at `since`; never healed backwards."""
+    """Return H at `time`, healed from `base` at `since`; time never heals backwards."""
     if base == UNIT or time <= since:
         return base
     return close_gap_to_one(base, decay(time - since, rules.tau_seconds))
@@ -30,10 +30,10 @@ def boosted_reliability(reliability: int, rules: Rules) -> int:
 def is_excluded_after(
     before: int, after: int, rules: Rules, *, excluded: bool, penalty: bool
 ) -> bool:
-    """Return whether a node remembers to be excluded, H having gone from `before` to `after`.
+    """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
 
-    Only for rules with two thresholds: entered by a penalty only, left as soon as H reaches the
-    exit, also by healing alone (docs/reference/scoring-rules.md#relay).
+    This is only for rules with two thresholds: exclusion starts by a penalty only, and ends as soon
+    as H reaches the exit, also by healing alone (docs/reference/scoring-rules.md#relay).
     """
     if penalty and after < rules.exclude_enter:
         return True

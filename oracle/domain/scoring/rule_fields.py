@@ -1,7 +1,7 @@
 """Declares a rule of a rule set in one place: default, meaning, source, bounds.
 
-Everything else that is known of a rule is derived from its field: how it stands in JSON, its
-refusal, `rules show`, `--set`, the rules of the read API.
+Everything else about a rule is derived from its field: its JSON form, its errors, `rules show`,
+`--set`, the rules of the read API.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class RuleBounds:
-    """Which values a rule may have, and how any other is refused."""
+    """The valid values of a rule, and the error for all others."""
 
     accepts: Callable[[Any], bool]
     refusal: str
@@ -56,15 +56,15 @@ ASCENDING_TIMES = RuleBounds(_ascends, "must be ascending block times")
 
 @dataclass(frozen=True, slots=True)
 class RuleInfo:
-    """What is known of a rule beside its name, type and default."""
+    """The metadata of a rule besides its name, type and default."""
 
-    # One line for the person who chooses the value, with its source (docs/reference/sources.md;
+    # One line for the operator who chooses the value, with its source (docs/reference/sources.md;
     # `relay`: Crynux's production relay; `ours`: decided by this project). None: no rule.
     meaning: str | None
     bounds: RuleBounds | None = None
-    # Set where legacy rules never look at the rule: what has its place there.
+    # Set if legacy rules ignore the rule: its replacement there.
     idle: str | None = None
-    # Left out of the JSON at its default, so that rule sets from before the rule keep their hash.
+    # Omitted from the JSON at its default, so that rule sets from before the rule keep their hash.
     omit_default: bool = False
 
 
@@ -77,36 +77,36 @@ def rule(
     idle: str | None = None,
     omit_default: bool = False,
 ) -> _Value:
-    """Declare a rule: a dataclass field with its default and all that `RuleInfo` holds."""
+    """Declare a rule: a dataclass field with its default and its `RuleInfo`."""
     info = RuleInfo(f"{meaning} ({source})", bounds, idle, omit_default)
     return field(default=default, metadata={_KEY: info})
 
 
 def described(meaning: str, source: str, bounds: RuleBounds) -> Mapping[str, RuleInfo]:
-    """Return the metadata of a rule that has no default: `field(metadata=described(...))`."""
+    """Return the metadata of a rule without a default, for `field(metadata=…)`."""
     return {_KEY: RuleInfo(f"{meaning} ({source})", bounds)}
 
 
 def no_rule(
     *, bounds: RuleBounds | None = None, omit_default: bool = False
 ) -> Mapping[str, RuleInfo]:
-    """Return the metadata of a field of the rule set that is not a rule itself, as its name."""
+    """Return the metadata of a field of the rule set that is no rule itself, such as its name."""
     return {_KEY: RuleInfo(None, bounds, omit_default=omit_default)}
 
 
 def rule_info(rule_field: Field[Any]) -> RuleInfo | None:
-    """Return what is declared of a field; None where nothing is."""
+    """Return the declared metadata of a field, or None without any."""
     info: RuleInfo | None = rule_field.metadata.get(_KEY)
     return info
 
 
 def is_fraction(rule_field: Field[Any]) -> bool:
-    """Tell whether a rule is counted in units of 10^-18."""
+    """Return whether a rule is in units of 10^-18."""
     return Fraction in (rule_field.type, *get_args(rule_field.type))
 
 
 def declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field[Any], RuleInfo]]:
-    """Return the rules of a rule set's class in their order; names of the set are left out."""
+    """Return the rules of a rule set's class in order, without fields that are no rules."""
     infos = {each.name: (each, rule_info(each)) for each in fields(kind)}
     return {
         name: (each, info)
@@ -116,9 +116,9 @@ def declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field[Any
 
 
 def bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, str]]:
-    """Yield for each field with bounds: its name, whether its value is within, the refusal.
+    """Yield the name of each field with bounds, whether its value is valid, and the error.
 
-    A rule that may be absent and is has no bounds.
+    An absent optional rule is not checked.
     """
     for each in fields(rules):
         info, value = rule_info(each), getattr(rules, each.name)

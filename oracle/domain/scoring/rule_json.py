@@ -1,4 +1,4 @@
-"""How the numbers of a rule set stand in JSON, and how they are read back: strictly, by field."""
+"""Converts rule values to JSON, and parses them strictly, field by field."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _SAID: dict[type, str] = {str: "text", int: "a whole number", bool: "true or fal
 
 
 def json_value(value: object, *, as_decimal: bool) -> object:
-    """Return a number as JSON has it; `as_decimal`: units of 10^-18 become decimal text."""
+    """Return a value as JSON; `as_decimal`: units of 10^-18 become decimal text."""
     if as_decimal and isinstance(value, int):
         text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
         return text.removesuffix(".")
@@ -21,15 +21,15 @@ def json_value(value: object, *, as_decimal: bool) -> object:
 
 
 def rule_value(field: Field[Any], value: object) -> object:
-    """Return a rule's value as JSON has it."""
+    """Return a rule's value as JSON."""
     return json_value(value, as_decimal=is_fraction(field))
 
 
 def read_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any field
-    """Read what `rule_value` returned.
+    """Parse the result of `rule_to_json`.
 
     Raises:
-        ValueError: it is of another type than the field; the field is named, without its place.
+        ValueError: the value has another type than the field; the field is named, without a path.
     """
     if value is None and may_be_absent(field):
         return None
@@ -46,10 +46,10 @@ def read_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any f
 
 
 def fraction(name: str, value: object) -> int:
-    """Read a decimal such as `0.3` as units of 10^-18.
+    """Parse a decimal such as `0.3` as units of 10^-18.
 
     Raises:
-        ValueError: it is none; the field is named.
+        ValueError: the value is no such decimal; the field is named.
     """
     match = _FRACTION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -59,12 +59,12 @@ def fraction(name: str, value: object) -> int:
 
 
 def may_be_absent(field: Field[Any]) -> bool:
-    """Tell whether a rule may be None: there is no such rule then."""
+    """Return whether a rule may be None, which disables it."""
     return type(None) in get_args(field.type)
 
 
 def kind_of(field: Field[Any]) -> type:
-    """Return the type of a rule's value where it is set: str, int, bool or tuple (of integers)."""
+    """Return the type of a rule's value when set: str, int, bool or tuple (of integers)."""
     if get_origin(field.type) is tuple:
         return tuple
     if is_fraction(field):
@@ -75,6 +75,6 @@ def kind_of(field: Field[Any]) -> type:
 
 
 def missing_rules(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> list[str]:
-    """Return the fields without a default that are not among the values."""
+    """Return the fields without a default that the values lack."""
     required = [name for name, field in known.items() if field.default is MISSING]
     return [name for name in required if name not in values]

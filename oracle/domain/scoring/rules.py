@@ -1,7 +1,7 @@
-"""Every number of the scoring rules, as one value with a name and a version.
+"""All parameters of the scoring rules, as one value with a name and a version.
 
-The rule sets are declared in `systems`; the defaults here are those of `crynux`, version 2.
-See docs/reference/scoring-rules.md.
+The rule sets are declared in `systems`; the defaults here are those of `crynux`, version 2. See
+docs/reference/scoring-rules.md.
 """
 
 import json
@@ -34,7 +34,7 @@ from oracle.domain.scoring.rule_json import missing_rules, read_value, rule_valu
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255
 
-# What legacy rules have in the place of a rule that they never look at.
+# The replacements of rules that legacy rules ignore.
 _NO_POOL = "legacy keeps no pool: legacy.window_seconds says which scores count"
 _NO_GROUP = "in legacy three nodes share each task, and whoever answers takes a place"
 _NO_RELIABILITY = "legacy has no reliability, and excludes nobody"
@@ -45,7 +45,7 @@ class Rules:
     """One rule set. Fractions are in units of 10^-18, times in seconds.
 
     Raises:
-        ValueError: a number outside of what the rules mean; the field is named.
+        ValueError: a number is out of range; the field is named.
     """
 
     name: str = field(metadata=no_rule(bounds=NOT_EMPTY))
@@ -183,7 +183,7 @@ class Rules:
     boost: Fraction = rule(
         15 * UNIT // 100, "what a success adds to reliability", "QoS", bounds=SHARE
     )
-    # Where both are equal, nothing has to be remembered.
+    # If both are equal, exclusion needs no stored state.
     exclude_enter: Fraction = rule(
         UNIT // 10,
         "excluded below this reliability",
@@ -257,19 +257,19 @@ class Rules:
         )
 
     def is_believed(self, limit: int | None) -> bool:
-        """Tell whether a task's own limit in seconds is one that a node can be held to.
+        """Return whether a task's own limit in seconds is one that a node can be held to.
 
-        None: its network does not say it.
+        `timeout_seconds` None: the network does not report it.
         """
         return limit is None or limit >= self.least_timeout_seconds
 
     @property
     def remembers_exclusion(self) -> bool:
-        """Whether exclusion has two thresholds, so that a node has to remember it."""
+        """Whether exclusion has two thresholds, so that a node's exclusion must be stored."""
         return self.exclude_enter != self.exclude_exit
 
     def to_json(self) -> str:
-        """Write canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
+        """Return canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
         values = {
             each.name: rule_value(each, getattr(self, each.name))
             for each in fields(self)
@@ -281,7 +281,7 @@ class Rules:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote; fields left out have the defaults above.
+        """Parse the result of `to_json`; omitted fields have the defaults above.
 
         Raises:
             ValueError: no JSON object, a field unknown, missing, or of a wrong type or value.
@@ -305,7 +305,7 @@ def _omits_default(rule_field: Field[Any]) -> bool:
     return info is not None and info.omit_default
 
 
-# Rules that legacy rules never look at, each with what has its place there.
+# Rules that legacy rules ignore, each with its replacement there.
 IDLE_RULES: Mapping[str, str] = MappingProxyType({
     name: info.idle
     for name, (_, info) in declared_rules(Rules).items()

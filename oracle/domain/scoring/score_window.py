@@ -1,4 +1,4 @@
-"""The last task scores of a node, and what becomes of them at a restart.
+"""The last task scores of a node, and the effect of a restart on them.
 
 See docs/reference/scoring-rules.md#long-term-score and docs/reference/scoring-rules.md#relay.
 """
@@ -11,14 +11,14 @@ from oracle.domain.state.node import Node
 
 
 def append_score(pool: bytes, score: int, rules: Rules) -> bytes:
-    """Return the pool after one more score, the oldest out first."""
+    """Return the pool with one more score; the oldest is dropped first."""
     return (pool + bytes((score,)))[-rules.pool_size :]
 
 
 def mean_of(pool: bytes, prior: int | None, rules: Rules) -> int:
     """Return the mean of a pool over the best score, in units of 10^-18.
 
-    An empty pool counts as `prior`, or as the rules' new node.
+    An empty pool counts as `prior`, or as the rules' value of a new node.
     """
     total = sum(pool)
     if not pool or (total == 0 and rules.zero_mean_is_new):
@@ -41,22 +41,22 @@ def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
 
 
 def pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool by which a kickout is decided at `time`: empty where a restart lost it."""
+    """Return the pool that decides a kickout at `time`; empty if a restart lost it."""
     return b"" if is_pool_lost(node, time, rules) else node.pool
 
 
 def pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that a score at `time` is appended to: reseeded where it was lost."""
+    """Return the pool that a score at `time` is appended to; reseeded if a restart lost it."""
     return reseeded_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
 def reseeded_pool(pool: bytes, rules: Rules) -> bytes:
-    """Return what a lost pool is replaced by: copies of its truncated mean, none of a zero."""
+    """Return the replacement of a lost pool: copies of its truncated mean, none if it is zero."""
     if not pool or not any(pool):
         return b""
     return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
 
 
 def prior_copies(prior: int, rules: Rules) -> bytes:
-    """Return the copies of a prior that stand in front of the first score after it (relay)."""
+    """Return the copies of a prior that precede the first score after it (relay)."""
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies

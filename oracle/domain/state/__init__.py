@@ -1,1 +1,1 @@
-"""Nodes, tasks and groups as the fold leaves them."""
+"""The state of nodes, tasks and groups."""

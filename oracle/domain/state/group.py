@@ -13,8 +13,8 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 class GroupMember(NamedTuple):
     """One task of a closed group; `elapsed` in seconds, None without a submission or report.
 
-    `rank` counts from 1, None when not ranked; `score` None when the member scores nobody. In a
-    scored group that is a task which nobody started, or one that only may be a member.
+    `rank` counts from 1, None if not ranked; `score` is None if the member gives no score. In a
+    scored group that is a task that was never started, or one that is only possibly a member.
     """
 
     task: TaskKey
@@ -25,15 +25,15 @@ class GroupMember(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether the task only may be a member of the group, where the group was scored."""
+        """Whether the task is only possibly a member, in a group that was scored."""
         return self.node is not None and self.score is None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """A group at the position where it closed; `scored` False when no member was ranked.
+    """A group at the position where it closed; `scored` is False if no member was ranked.
 
-    The position is its key: a chain may name one group twice (its tasks still score once).
+    The position is the key, because a chain may name one group twice (its tasks score once).
     """
 
     group: GroupKey
@@ -45,7 +45,7 @@ class GroupResult:
 
 @dataclass(slots=True)
 class OpenGroup:
-    """Only for `close = terminal`: the tasks created so far with this group, in order.
+    """An open group under `close = terminal`: its tasks created so far, in order.
 
     `closed` once it has been scored; it is never reopened.
     """

@@ -1,4 +1,4 @@
-"""A node as the fold knows it: membership, hardware, score pool, reliability."""
+"""The state of a node: membership, hardware, score pool, reliability."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from oracle.domain.ids import Address
 
 
 class Membership(StrEnum):
-    """Whether the node is in the network; everything but MEMBER means that it has no QoS."""
+    """Whether the node is in the network; only a member has a QoS."""
 
     UNKNOWN = "unknown"
     MEMBER = "member"
@@ -21,16 +21,16 @@ class Membership(StrEnum):
 
 
 class Pending(StrEnum):
-    """What a node does when the task ends that it runs now."""
+    """The request that takes effect when the node's current task ends."""
 
     PAUSE = "pause"
     QUIT = "quit"
 
 
 class DownloadRequest(NamedTuple):
-    """That a node was asked to download a model: when, and until when nobody asks it again.
+    """A request to a node to download a model; no other request for it is made before `until`.
 
-    Block time in seconds. It is answered where the model is on the node's disk.
+    Times are block times in seconds. The request is answered once the model is on disk.
     """
 
     model: str
@@ -38,29 +38,29 @@ class DownloadRequest(NamedTuple):
     until: int
 
 
-# So long a request is remembered, in seconds: budgets count a day.
+# Requests are kept for this many seconds, because budgets are per day.
 REMEMBERED_SECONDS = 86_400
 
 
 @dataclass(slots=True)
 class Node:
-    """One node, owned and changed by the fold alone; everybody else reads it.
+    """The state of one node, changed by the fold only.
 
-    `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above
-    255); `pool_sum` their sum. `scored` counts every task score ever. `base` and `since` are the
+    `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255);
+    `pool_sum` is their sum. `scored` counts all task scores ever. `base` and `since` are the
     reliability of docs/reference/scoring-rules.md#reliability in units of 10^-18 and seconds.
-    `prior` is the long-term score that an empty pool stands for (None: the rules' default).
-    `kickout_due_since` is the position at which the kickout predicate became true, None while it
-    is false. `starts_anew`: it was kicked out while the predicate was true, and is not back yet.
-    `changed_at` is the block of the last change of this row. `pending` is what it asked
-    for while it ran a task, and does where that ends. `last_start` is the block time at which it
-    was given its last task, None: never one. `downloads` are the requests of the last
-    day, as of the last one, oldest first.
+    `prior` is the long-term score of an empty pool (None: the rules' default). `kickout_due_since`
+    is the position at which the kickout predicate became true, None while it is false.
+    `starts_anew`: the node was kicked out while the predicate was true, and has not rejoined.
+    `changed_at` is the block of the last change of this row. `pending` is the node's request that
+    takes effect when its task ends. `last_start` is the block time of its last task start, None
+    before the first. `downloads` are the requests of the day up to the last request, oldest first.
 
-    The five from `window` on are the legacy system's alone (docs/explanation/legacy.md#scores):
-    `window` numbers the window that `window_sum` and `window_count` sum task scores of;
-    `online_since` is the block time at which the node's membership began, or the window, if later
-    (None: no member), `online_seconds` what it was a member for in this window before that.
+    The five fields from `window` on are for the legacy system only
+    (docs/explanation/legacy.md#scores): `window` is the number of the window whose task scores
+    `window_sum` and `window_count` add up; `online_since` is the block time at which the node's
+    membership began, or the window, if later (None: no member), `online_seconds` the membership
+    time in this window before that.
     """
 
     address: Address
@@ -81,7 +81,7 @@ class Node:
     scored: int
     base: int
     since: int
-    # Remembered exclusion, for rules with two thresholds.
+    # Stored exclusion, for rules with two thresholds.
     excluded: bool
     prior: int | None
     # How many of the rules' `restarts` this pool has been through (relay only).
@@ -100,7 +100,7 @@ class Node:
 
 
 def new_node(address: Address, time: int, restarts: int) -> Node:
-    """Return a node as we first hear of it: no member, nothing known, H = 1."""
+    """Return a new node: no member, nothing known, H = 1."""
     return Node(
         address=address,
         membership=Membership.UNKNOWN,

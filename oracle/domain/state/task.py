@@ -1,4 +1,4 @@
-"""A task as the fold knows it, and the order of its life.
+"""The state of a task, and the order of its life.
 
 See docs/reference/events-and-jsonl.md#what-is-legal.
 """
@@ -35,17 +35,17 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Task:
-    """One task, owned and changed by the fold alone. Times are block times in seconds.
+    """The state of one task, changed by the fold only. Times are block times in seconds.
 
-    `created_at` None: never seen being created. `node` None: never started, or by several nodes,
-    each with a run of its own in `runs` (commit/disclose networks only; else empty, in order of
-    start). `stopped_at` is the submission, the commitment or the error report; `revealed_at`: in
-    networks that reveal, where the node showed what it had committed to. `freed`: its node was
-    free for another task as it answered; else it is busy until the end. `group_size`: how many
-    tasks its group has in the end, None: nobody said. `scored_in` is the group that scored it: one
-    task, one score. `paid`: what its node got of the one fee of its group, wei; None: the network
-    said nothing of sharing. `seen_at` and `changed_at` are the blocks of the first and the newest
-    event that changed the task: what has not changed since a block is as it was there.
+    `created_at` None: its creation was not seen. `node` None: it was not started, or by several
+    nodes, each with a run in `runs` (commit/disclose networks only; else empty, in order of start).
+    `stopped_at` is the submission, the commitment or the error report; `revealed_at`: in networks
+    that reveal, where the node revealed its committed answer. `freed`: its node could take another
+    task once it answered; else the node is busy until the end. `group_size`: final number of tasks
+    of its group, None if unknown. `scored_in` is the group that scored it; a task is scored once.
+    `paid`: the node's share of its group's fee, wei; None if the network reported no share.
+    `seen_at` and `changed_at` are the blocks of the first and the newest event that changed the
+    task.
     """
 
     key: TaskKey
@@ -84,7 +84,7 @@ class Task:
 
 
 def new_task(key: TaskKey) -> Task:
-    """Return a task of which nothing is known yet."""
+    """Return a new task without any data."""
     return Task(
         key=key,
         created_at=None,

@@ -1,7 +1,7 @@
-"""What the weights of candidates for one kind of task are made of, in columns: a place each.
+"""The inputs of the candidates' weights for one kind of task, in columns with an index per node.
 
-Numbers are in units of 10^-18, none above 2^64 (`Weighting` and `Rules` see to that).
-`native.weigh` reads the same columns, where the native code is installed.
+Numbers are in units of 10^-18, none above 2^64 (`Weighting` and `Rules` ensure that).
+`native.weigh` reads the same columns, if the native code is installed.
 """
 
 from array import array
@@ -21,11 +21,11 @@ _decay = lru_cache(maxsize=1 << 16)(decay)
 
 @dataclass(slots=True)
 class IndexedCandidate:
-    """What a node's weight for one kind of task is made of; fractions in units of 10^-18.
+    """The inputs of a node's weight for one kind of task; fractions in units of 10^-18.
 
     `base` at `since` is its reliability (docs/reference/scoring-rules.md#reliability), `boost` its
-    M. It is excluded while its reliability is below `barred_below`. `free`: neither busy nor
-    paused.
+    M. The node is excluded while its reliability is below `exclusion_threshold`. `is_free`: neither
+    busy nor paused.
     """
 
     free: bool
@@ -38,14 +38,14 @@ class IndexedCandidate:
 
     @property
     def is_recovering(self) -> bool:
-        """Tell whether weight and exclusion change with time."""
+        """Return whether weight and exclusion change with time."""
         return self.free and self.base != UNIT
 
 
 class CandidateColumns:
-    """The columns, and what comes of them at the last `settle`: `weights` and `offered`.
+    """The columns, with the `weights` and `offered` flags of the last `update_weights`.
 
-    A place that is not free has weight 0 and is not offered.
+    A node that is not free has weight 0 and is not offered.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class CandidateColumns:
         self, rules: Rules, weighting: Weighting, rows: Sequence[IndexedCandidate]
     ) -> None:
         self._rules, self._weighting = rules, weighting
-        # What the weights were settled by; None: they were not.
+        # The inputs of the last weight update; None before the first.
         self._largest: int | None = None
         self._time: int | None = None
         self.stakes = [row.stake for row in rows]
@@ -68,21 +68,21 @@ class CandidateColumns:
         self.boosts = array("Q", [row.boost for row in rows])
         self.scores = array("Q", bytes(8 * len(rows)))
         self.weights = array("Q", bytes(8 * len(rows)))
-        # One byte a place: may it be given a task; does its weight change with time; was it put
-        # there since the last `settle`; is it a candidate.
+        # One byte per node: whether it is free, whether its weight changes with time, whether its
+        # row changed since the last weight update, and whether it is a candidate.
         self.free = bytearray(row.free for row in rows)
         self.healing = bytearray(row.is_recovering for row in rows)
         self._changed = bytearray(len(rows))
         self.offered = bytearray(len(rows))
 
     def insert(self, place: int, row: IndexedCandidate) -> None:
-        """Make room at a place, and put the row there."""
+        """Insert a row at an index."""
         for column in self._all():
             column.insert(place, 0)
         self.put(place, row)
 
     def put(self, place: int, row: IndexedCandidate) -> None:
-        """Change a place."""
+        """Replace the row at an index."""
         self.stakes[place], self.boosts[place] = row.stake, row.boost
         self.bases[place], self.sinces[place] = row.base, row.since
         self.long_terms[place], self.barred[place] = row.long_term, row.barred_below
@@ -91,12 +91,12 @@ class CandidateColumns:
         self._changed[place] = 1
 
     def remove(self, place: int) -> None:
-        """Take a place out."""
+        """Remove the row at an index."""
         for column in self._all():
             del column[place]
 
     def settle(self, time: int, largest: int) -> None:
-        """Make the weights true at a block time, `largest` being the network's largest stake."""
+        """Update the weights to a block time, given the network's largest stake."""
         if largest != self._largest:
             self._score_all(largest)
             asked = self.free
@@ -117,7 +117,7 @@ class CandidateColumns:
         )
 
     def _score_all(self, largest: int) -> None:
-        """Compute S of every place; many stakes are equal."""
+        """Compute S of every node; many stakes are equal."""
         if native is not None and native.stake_scores(self.stakes, largest, self.scores):
             return
         known = {stake: stake_score(stake, largest) for stake in set(self.stakes)}
@@ -141,7 +141,8 @@ class CandidateColumns:
         places = list(_flagged_places(asked))
         rows = zip(places, *(map(column.__getitem__, places) for column in columns), strict=True)
         for place, base, since, long_term, barred_below, boost, score in rows:
-            # `recovered`, `times` and `weight_of` without their calls: here selection waits.
+            # `heal_reliability`, `multiply_fixed` and `compute_weight` are inlined, because this
+            # loop dominates selection.
             left = _decay(time - since, tau) if time > since else ONE
             reliability = base + ((UNIT - base) * (ONE - left) >> _ONE_BITS)
             if reliability < barred_below:
@@ -155,14 +156,14 @@ class CandidateColumns:
 
 
 def _flagged_places(flags: bytearray) -> Iterator[int]:
-    """Yield where a flag is 1."""
+    """Yield the indexes of flags that are 1."""
     place = flags.find(1)
     while place >= 0:
         yield place
         place = flags.find(1, place + 1)
 
 
-# One entry a rule set.
+# One entry per rule set.
 @lru_cache(maxsize=64)
 def _table_bytes(tau_seconds: int) -> bytes:
     return b"".join(factor.to_bytes(16, "little") for factor in decay_table(tau_seconds))

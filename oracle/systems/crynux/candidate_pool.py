@@ -1,4 +1,4 @@
-"""Members kept ready for selection: answers what `CrynuxFollower` answers, much faster.
+"""Members indexed for selection: the same results as `CrynuxFollower`, much faster.
 
 The cost of a selection grows with the members that fit the task, never with their history.
 """
@@ -23,7 +23,7 @@ from oracle.systems.weighted_draw import Drawn, draw_places
 
 
 class CandidateList(NamedTuple):
-    """Places ascending by address, for `draw.picks`: the last two are the caller's to change."""
+    """Candidates ascending by address, for `draw_places`, which modifies the last two fields."""
 
     addresses: list[Address]
     weights: "list[int] | array[int]"
@@ -31,10 +31,10 @@ class CandidateList(NamedTuple):
 
 
 class CandidateIndex:
-    """Candidates in columns, ascending by address; weights true at the last `settle`.
+    """Candidates in columns, ascending by address, with weights as of the last `update_weights`.
 
-    Nodes that are busy, paused or excluded keep their place, with weight 0: most changes move
-    nothing. Only nodes that heal have a weight that changes with time.
+    Nodes that are busy, paused or excluded stay in the index with weight 0, so that most changes
+    move nothing. Only the weight of a recovering node changes with time.
     """
 
     __slots__ = ("_addresses", "_columns")
@@ -53,7 +53,7 @@ class CandidateIndex:
         return len(self._addresses)
 
     def put(self, address: Address, candidate: IndexedCandidate) -> None:
-        """Take a node in, or change it."""
+        """Add a node, or replace its row."""
         place = bisect_left(self._addresses, address)
         if self._is_at(place, address):
             self._columns.put(place, candidate)
@@ -62,18 +62,18 @@ class CandidateIndex:
             self._columns.insert(place, candidate)
 
     def drop(self, address: Address) -> None:
-        """Take a node out, if it is there."""
+        """Remove a node, if it is in the index."""
         place = bisect_left(self._addresses, address)
         if self._is_at(place, address):
             del self._addresses[place]
             self._columns.remove(place)
 
     def settle(self, time: int, largest: int) -> None:
-        """Make the weights true at a block time, `largest` being the network's largest stake."""
+        """Update the weights to a block time, given the network's largest stake."""
         self._columns.settle(time, largest)
 
     def offer(self, taken: AbstractSet[Address]) -> CandidateList | None:
-        """Return all candidates but those taken, as settled; None: there is none."""
+        """Return all candidates that are not reserved, or None if there is none."""
         offered = self._columns.offered.copy()
         places = [bisect_left(self._addresses, address) for address in taken]
         hidden = [
@@ -94,32 +94,32 @@ class CandidateIndex:
         return place < len(self._addresses) and self._addresses[place] == address
 
 
-# Kinds of task kept ready, the latest, and the places of nodes in all of them, 250 bytes each:
-# whoever invents requirements must not fill the memory.
+# Limits of the cached views, the most recent ones, and of the nodes in all of them, 250 bytes each,
+# so that invented requirements cannot fill the memory.
 _VIEWS = 64
 _PLACES = 1_000_000
-# With more changes than these, and than one in so many members, it is cheaper to begin a view
-# anew than to change it.
+# With more changes than this plus one in eight members, rebuilding a view is cheaper than updating
+# it.
 _FEW = 64
 _ONE_IN = 8
 
 
 @dataclass(slots=True)
 class _View:
-    """The members that fit one kind of task; `near` have every model that counts on disk."""
+    """The members that fit a requirement, split by whether they have all counted models on disk."""
 
     counted: frozenset[str]
     near: CandidateIndex
     far: CandidateIndex
-    # Whom to look at again.
+    # Nodes to check again.
     changed: set[Address]
 
 
 class CandidatePool:
-    """The members under one rule set and weighting. It keeps copies: it must be told of changes.
+    """The members under one rule set and weighting, as copies; callers must pass on every change.
 
     Times are block times in seconds, and may go back (a rewind). Under legacy rules every score
-    depends on all others: there nothing can be kept, and every selection judges every member.
+    depends on all others, so nothing is cached and every selection evaluates every member.
     """
 
     __slots__ = ("_largest", "_members", "_views", "rules", "weighting")
@@ -129,7 +129,7 @@ class CandidatePool:
         self.weighting = weighting
         self._members: dict[Address, Node] = {}
         self._views: dict[Requirement, _View] = {}
-        # The largest stake of all members; None: to be looked up.
+        # The largest stake of all members; None if it must be recomputed.
         self._largest: int | None = 0
 
     def __len__(self) -> int:
@@ -137,11 +137,11 @@ class CandidatePool:
 
     @property
     def members(self) -> Mapping[Address, Node]:
-        """Return the members as they were told of last."""
+        """Return the members, each as of its last update."""
         return self._members
 
     def put(self, node: Node) -> None:
-        """Take in a node's row as it is now; one that is no member is dropped."""
+        """Apply a node's current row; a node that is no member is removed."""
         if node.membership is not Membership.MEMBER:
             self.drop(node.address)
             return
@@ -150,7 +150,7 @@ class CandidatePool:
         self._stir(node.address)
 
     def drop(self, address: Address) -> None:
-        """Forget a node, if it is there."""
+        """Remove a node, if it is in the pool."""
         if address in self._members:
             self._restake(address, 0)
             del self._members[address]
@@ -169,7 +169,7 @@ class CandidatePool:
     def has_candidate(
         self, task: Task, time: int, taken: AbstractSet[Address] = frozenset()
     ) -> bool:
-        """Tell whether somebody can be given the task."""
+        """Return whether a node can be given the task."""
         return self._offer(task, time, taken) is not None
 
     def draw(
@@ -181,10 +181,10 @@ class CandidatePool:
         draws: int = 1,
         taken: AbstractSet[Address] = frozenset(),
     ) -> list[Drawn]:
-        """Return `draw.draw` of the candidates, without making a list of them.
+        """Return `weighted_draw.draw_nodes` of the candidates, without building a list of them.
 
         Raises:
-            ValueError: a seed that has not 32 bytes.
+            ValueError: a seed that is not 32 bytes long.
         """
         offer = self._offer(task, time, taken)
         if offer is None:
@@ -193,7 +193,7 @@ class CandidatePool:
         return [pick.of(offer.addresses) for pick in found]
 
     def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
-        """Return the nodes with all models, else, where the policy falls back, all that fit."""
+        """Return the nodes with all models or, if the policy falls back, all nodes that fit."""
         if self.rules.legacy is not None:
             return self._plainly(task, time, taken)
         if self._largest is None:
@@ -223,7 +223,7 @@ class CandidatePool:
         for address in view.changed:
             self._look_again(address, wanted, view, time)
         view.changed.clear()
-        # The latest stands last.
+        # The most recent view is last.
         self._views[wanted] = view
         while len(self._views) > 1 and self._is_full():
             del self._views[next(iter(self._views))]
@@ -234,7 +234,7 @@ class CandidatePool:
         return len(self._views) > _VIEWS or places > _PLACES
 
     def _is_worn(self, view: _View) -> bool:
-        """Tell whether a view is cheaper to begin anew than to change."""
+        """Return whether rebuilding a view is cheaper than updating it."""
         return len(view.changed) > _FEW + len(self._members) // _ONE_IN
 
     def _new_view(self, wanted: Requirement, time: int) -> _View:
@@ -279,7 +279,7 @@ class CandidatePool:
         )
 
     def _restake(self, address: Address, stake: int) -> None:
-        """Keep the largest stake, or forget it where its holder may have been the only one."""
+        """Update the largest stake, or clear it if its only holder may have lowered its stake."""
         before = self._members.get(address)
         if self._largest is None:
             return

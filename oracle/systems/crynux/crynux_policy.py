@@ -1,4 +1,4 @@
-"""Who may have a task, and with what weight: the plain way, over all nodes.
+"""The Crynux policy over all nodes: which nodes may have a task, and with what weight.
 
 See docs/reference/scoring-rules.md#selection-weight.
 """
@@ -35,11 +35,11 @@ from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 @dataclass(frozen=True, slots=True)
 class ModelSpread:
-    """When and how wide a model is spread (docs/explanation/dispatch.md#pre-download).
+    """When and how widely a model is downloaded (docs/explanation/dispatch.md#pre-download).
 
-    `scarce_below`: with fewer available nodes than this that have the model; `enough`: until so
-    many have it or are asked. `per_day` and `per_node_per_day` bound the requests of a day, of
-    all nodes together and of one node.
+    `scarce_below`: downloads start with fewer available holders of the model than this.
+    `target_nodes`: the number of nodes to have or be asked for the model. `per_day` and
+    `per_node_per_day` bound the requests of a day, of all nodes together and of one node.
     """
 
     scarce_below: int = 3
@@ -53,7 +53,7 @@ SPREAD = ModelSpread()
 
 @dataclass(frozen=True, slots=True)
 class CrynuxPolicy:
-    """Weighted choice by stake, QoS and models; `spread`: who is asked for models."""
+    """Weighted selection by stake, QoS and models; `spread`: limits of model downloads."""
 
     name: str
     version: int
@@ -61,21 +61,21 @@ class CrynuxPolicy:
     spread: ModelSpread = SPREAD
 
     def follow(self) -> "CrynuxFollower":
-        """Return one that follows a history; it needs no memory of its own."""
+        """Return a follower of a history; it has no memory of its own."""
         return CrynuxFollower(self.weighting)
 
 
 @dataclass(frozen=True, slots=True)
 class CrynuxFollower:
-    """All that counts stands in the nodes' rows: nothing is remembered beside them."""
+    """A follower without memory: all inputs are in the nodes' rows."""
 
     weighting: Weighting
 
     def take(self, event: DomainEvent) -> None:
-        """See one event; the fold has put it into the nodes' rows."""
+        """Ignore the event, because the fold has applied it to the nodes' rows."""
 
     def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Judge every member, ascending by address; parts are S, QoS, M and W."""
+        """Return a verdict on every member, by address, with parts S, QoS, M and W."""
         wanted = requirement_of(task)
         members = _members(policy_input)
         reasons = {
@@ -93,7 +93,7 @@ class CrynuxFollower:
 
 
 def ineligibility_reason(node: Node, wanted: Requirement, policy_input: PolicyInput) -> Out | None:
-    """Return why a node may not have a task whatever models it has; None: it is eligible."""
+    """Return why a node may not have a task whatever models it has, or None if it is eligible."""
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.taken:
         return Out.TAKEN
@@ -103,9 +103,9 @@ def ineligibility_reason(node: Node, wanted: Requirement, policy_input: PolicyIn
 def downloader_weights(
     wanted: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
-    """Return who could run such a task when it is free, with its weight, ascending.
+    """Return the nodes that could run such a task once free, with their weights, ascending.
 
-    Whatever models it has: a node downloads beside the task that it runs.
+    Their models do not matter, because a node downloads while it runs a task.
     """
     members = _members(policy_input)
     counted = weighting.counted(wanted.models)
@@ -121,7 +121,7 @@ def downloader_weights(
 
 
 def _members(policy_input: PolicyInput) -> list[Node]:
-    """Return the members of a scene, ascending by address."""
+    """Return the members of the network, ascending by address."""
     member = Membership.MEMBER
     found = [node for node in policy_input.nodes.values() if node.membership is member]
     return sorted(found, key=lambda node: node.address)
@@ -129,7 +129,7 @@ def _members(policy_input: PolicyInput) -> list[Node]:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """What a node's weight for one task depends on beside the node."""
+    """The inputs of a node's weight for one task that do not depend on the node."""
 
     counted: frozenset[str]
     largest: int
@@ -158,8 +158,8 @@ def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict
     return CandidateVerdict(node.address, None if out else parts["W"], out, said)
 
 
-# The page (docs/reference/sources.md#crynux-dispatching) with a floor under the weight, the letter
-# of the page, and the production relay of 2026-08
+# Three variants: the documents (docs/reference/sources.md#crynux-dispatching) with a weight floor,
+# the documents to the letter, and the production relay of 2026-08
 # (docs/explanation/crynux.md#the-relays-selection).
 CRYNUX_POLICY = CrynuxPolicy("crynux", CRYNUX.version, CRYNUX_WEIGHTING)
 CRYNUX_DOCS_POLICY = CrynuxPolicy("crynux-docs", CRYNUX_DOCS.version, DOCS_WEIGHTING)

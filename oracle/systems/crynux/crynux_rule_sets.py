@@ -1,13 +1,13 @@
-"""The rule sets of today's Crynux: ours, the letter of the page, and the production relay's."""
+"""The rule sets of current Crynux: this project's, the documents' and the production relay's."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
-# As the page says (docs/reference/sources.md#crynux-qos), but where its letter defeats its purpose
-# (decisions 0173, 0174) and where a wrong answer would rank: else the defaults of `Rules`.
+# As documented (docs/reference/sources.md#crynux-qos), except where the letter defeats the purpose
+# (decisions 0173, 0174) and where a wrong answer would rank; all else are the defaults of `Rules`.
 CRYNUX = Rules(name="crynux", version=3, ranked_answers="right")
 
-# The letter of the page, with what it lets nodes and creators do
+# The documents to the letter, with their loopholes for nodes and creators
 # (docs/reference/scoring-rules.md#crynux-against-its-letter).
 CRYNUX_DOCS = Rules(
     name="crynux-docs",

@@ -1,6 +1,6 @@
 """Nodes that could be given a task now, kept from block to block, and whether one fits.
 
-What a block costs are the nodes that changed, for each requirement that somebody waits with.
+The cost of a block grows with the changed nodes, for each requirement of a waiting task.
 """
 
 from collections.abc import Iterator, Mapping, Set as AbstractSet
@@ -18,18 +18,18 @@ from oracle.systems.crynux.requirements import (
 )
 from oracle.systems.crynux.selection_weight import Weighting
 
-# Whoever invents requirements must not fill the memory: with more than these all are forgotten.
+# Beyond this many searches all are cleared, so that invented requirements cannot fill the memory.
 _LOOKS = 4096
-# So many rows that are free no more may be left in the list of those that became free.
+# Rows that are no longer free and may stay in the list of nodes that became free.
 _STALE = 64
 
 
 @dataclass(slots=True)
 class _SearchState:
-    """How far the nodes have been looked through for one requirement.
+    """The progress of the search for one requirement.
 
-    `found`: free ones that fit, as far as somebody asked; some may have changed since. `seen`:
-    how many of the nodes that became free.
+    `matches`: free nodes that fit, as far as the search got; some may have changed since.
+    `seen_count`: how many of the nodes that became free were checked.
     """
 
     counted: frozenset[str]
@@ -38,7 +38,7 @@ class _SearchState:
 
 
 class FreeNodes:
-    """They are told of by rows that nobody changes: each change of a node is a row of its own.
+    """The free nodes, by immutable rows: each change of a node is a new row.
 
     Times are block times in seconds.
     """
@@ -50,24 +50,24 @@ class FreeNodes:
         self._weighting = weighting
         self._time = 0
         self._free: dict[Address, Node] = {}
-        # Neither busy nor paused, and of too little reliability at `_time`.
+        # Neither busy nor paused, but excluded for low reliability at `_time`.
         self._excluded: dict[Address, Node] = {}
-        # Rows in the order in which they became free; they may be so no more.
+        # Rows in the order in which they became free; some may no longer be.
         self._came: list[Node] = []
         self._looks: dict[Requirement, _SearchState] = {}
 
     @property
     def nodes(self) -> Mapping[Address, Node]:
-        """Return the free nodes, as settled."""
+        """Return the free nodes, as of the last `advance_to`."""
         return self._free
 
     def idle(self) -> Iterator[Node]:
-        """Yield who is neither busy nor paused, whatever its reliability."""
+        """Yield the nodes that are neither busy nor paused, whatever their reliability."""
         yield from self._free.values()
         yield from self._excluded.values()
 
     def put(self, node: Node) -> None:
-        """Take in a node's row as it is now."""
+        """Apply a node's current row."""
         self.drop(node.address)
         out = unavailability_reason(node, self._time, self._rules)
         if out is None:
@@ -77,12 +77,12 @@ class FreeNodes:
             self._excluded[node.address] = node
 
     def drop(self, address: Address) -> None:
-        """Forget a node, if it is there."""
+        """Remove a node, if it is known."""
         self._free.pop(address, None)
         self._excluded.pop(address, None)
 
     def settle(self, time: int) -> None:
-        """Let reliability heal up to a block time; it falls where time goes back."""
+        """Heal reliability up to a block time; it falls if time goes back."""
         back = time < self._time
         self._time = time
         for node in [*self.idle()] if back else [*self._excluded.values()]:
@@ -93,14 +93,14 @@ class FreeNodes:
             self._looks.clear()
 
     def has_fitting(self, wanted: Requirement, taken: AbstractSet[Address]) -> bool:
-        """Tell whether a free node fits that is not taken, as settled."""
+        """Return whether a free node fits that is not reserved, as of the last `advance_to`."""
         look = self._looks.get(wanted)
         if look is None:
             look = self._looks[wanted] = _SearchState(self._weighting.counted(wanted.models))
         return self._is_found(look, taken) or self._find_fitting(look, wanted, taken)
 
     def _is_found(self, look: _SearchState, taken: AbstractSet[Address]) -> bool:
-        """Look at those that fitted, and forget who is free no more or has changed."""
+        """Return whether an earlier match is still free and not reserved; remove stale matches."""
         gone, found = [], False
         for address, node in look.found.items():
             if self._free.get(address) is not node:
@@ -115,7 +115,7 @@ class FreeNodes:
     def _find_fitting(
         self, look: _SearchState, wanted: Requirement, taken: AbstractSet[Address]
     ) -> bool:
-        """Look on through those that became free, no further than to the first."""
+        """Return whether a node that became free since fits; stop the search at the first match."""
         for place in range(look.seen, len(self._came)):
             node, look.seen = self._came[place], place + 1
             address = node.address

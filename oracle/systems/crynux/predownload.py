@@ -1,4 +1,4 @@
-"""Which nodes are asked to download a model, so that the next task finds it.
+"""Chooses nodes that download a model, so that it is on disk for later tasks.
 
 See docs/explanation/dispatch.md#pre-download and docs/reference/sources.md#crynux-dispatching.
 """
@@ -17,10 +17,10 @@ from oracle.systems.policy import PolicyInput
 
 
 class Predownload(NamedTuple):
-    """One model that too few available nodes have, and whom to ask for it, the likeliest first.
+    """A model that too few available nodes have, and the nodes to ask for it, the likeliest first.
 
-    `holders` are available and have it; `pending` have been asked for it and may still answer.
-    `nodes` is empty where nobody is left to ask, or nothing of the day's budget.
+    `holders` are available and have the model; `pending` were asked for it and may still deliver.
+    `nodes` is empty if no node is left to ask, or nothing of the day's budget.
     """
 
     model: str
@@ -30,7 +30,7 @@ class Predownload(NamedTuple):
 
 
 class RequestState(NamedTuple):
-    """A request to a node, and how it stands: `open`, `answered` or `unanswered`."""
+    """A request to a node, and its state: `open`, `answered` or `unanswered`."""
 
     request: DownloadRequest
     state: str
@@ -45,12 +45,12 @@ def predownloads(
     weighting: Weighting,
     spread: ModelSpread = SPREAD,
 ) -> list[Predownload]:
-    """Say who should download what as a task starts: its scarce models, in the task's order.
+    """Return the nodes to ask for each scarce model of a starting task, in the task's order.
 
-    The scene is that after the start: who runs the task is busy and `taken`, and downloads what it
-    lacks by itself. A node counts as available while it is not excluded either: it would get no
-    task for which it has the model. Asked are those that could run this task when they are free,
-    lack the model, and were not asked for it within a day.
+    The network is that after the start: the node of the task is busy and reserved, and downloads
+    missing models by itself. A node counts as available only if it is not excluded, because an
+    excluded node would get no task for its model. A node is asked if it could run this task once
+    free, lacks the model, and was not asked for it within a day.
     """
     nodes, time = policy_input.nodes, policy_input.time
     free = [
@@ -68,7 +68,7 @@ def predownloads(
     pending = {model: _pending(nodes.values(), model, time) for model in scarce}
     wanted = {model: spread.enough - holders[model] - pending[model] for model in scarce}
     ranked: list[Node] = []
-    # To weigh everybody is dear, and mostly needless: enough have been asked.
+    # Weighing every node is expensive, and not needed if enough nodes were asked.
     if requests.left > 0 and max(wanted.values()) > 0:
         weights = downloader_weights(requirement_of(task), policy_input, weighting)
         ranked = [nodes[address] for address in sort_by_weight(weights)]
@@ -81,9 +81,9 @@ def predownloads(
 
 
 def is_any_scarce(models: Iterable[str], free: Iterable[Node], below: int) -> bool:
-    """Tell whether fewer than `below` of the available nodes have one of these models.
+    """Return whether fewer than `min_holders` of the available nodes have one of these models.
 
-    It looks no further than it must: of a model that many have, at a few nodes.
+    The search stops early: a model that many nodes have takes only a few of them.
     """
     missing = dict.fromkeys(models, below)
     for node in free:
@@ -102,7 +102,7 @@ def sort_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
 
 
 def requests_of(node: Node, time: int) -> list[RequestState]:
-    """Return the requests of the last day and how each stands at a block time."""
+    """Return the requests of the last day and their states at a block time."""
     return [RequestState(each, _state_of(node, each, time)) for each in _recent(node, time)]
 
 
@@ -117,7 +117,7 @@ def _recent(node: Node, time: int) -> list[DownloadRequest]:
 
 
 def _pending(nodes: Iterable[Node], model: str, time: int) -> int:
-    """Count the members that were asked for a model and may still say that they have it."""
+    """Count the members that were asked for a model and may still report that they have it."""
     return sum(
         node.membership is Membership.MEMBER
         and any(
@@ -130,7 +130,7 @@ def _pending(nodes: Iterable[Node], model: str, time: int) -> int:
 
 @dataclass(slots=True)
 class _Requests:
-    """What is left of a day's budgets; requests that are taken count against them."""
+    """The rest of a day's request budgets; each reserved request is subtracted."""
 
     left: int
     left_of: dict[Address, int]
@@ -146,7 +146,7 @@ class _Requests:
         )
 
     def take(self, model: str, ranked: Sequence[Node], wanted: int) -> tuple[Address, ...]:
-        """Take requests for up to `wanted` of these nodes, in their order."""
+        """Reserve requests for up to `max_nodes` of these nodes, in their order."""
         able = [node.address for node in ranked if self._may_ask(node, model)]
         chosen = tuple(able[: max(0, min(wanted, self.left))])
         self.left -= len(chosen)

@@ -1,4 +1,4 @@
-"""What a task is worth a second of a node's time: fee over estimated seconds.
+"""The value of a task per second of a node's time: fee over estimated seconds.
 
 See docs/reference/sources.md#crynux-dispatching.
 """
@@ -16,13 +16,13 @@ _LEAST_SECONDS = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """What a network says its tasks take, in seconds, for every kind; nowhere published.
+    """A network's own estimate of task durations, in seconds, for every kind; not published.
 
-    `fixed_seconds`: whatever the task's size; `unit_seconds`: for each unit of it (an image, a
-    token, a step: what the network counts).
+    `fixed_seconds`: independent of the task's size; `unit_seconds`: for each unit of size (an
+    image, a token, a step, as the network counts).
 
     Raises:
-        ValueError: a kind is missing, or a negative number; kind and field are named.
+        ValueError: a kind is missing, or a number is negative; kind and field are named.
     """
 
     fixed_seconds: Mapping[TaskKind, Fraction]
@@ -40,8 +40,8 @@ class Pricing:
     def estimated_seconds(self, task: Task) -> Fraction:
         """Return fixed + size*unit, at least 1.
 
-        A size that the chain never said counts as 1; so that silence gains nothing, a kind that
-        it never said counts as the slowest.
+        An unknown size counts as 1. An unknown kind counts as the slowest, so that omitting it
+        gains nothing.
         """
         size = 1 if task.size is None else task.size
         kinds = TaskKind if task.kind is None else (task.kind,)
@@ -49,5 +49,5 @@ class Pricing:
         return max(slowest, _LEAST_SECONDS)
 
     def value_of(self, task: Task) -> Fraction:
-        """Return the task's value in wei a second, exactly; a fee never said counts as 0."""
+        """Return the task's exact value in wei per second; an unknown fee counts as 0."""
         return (task.fee or 0) / self.estimated_seconds(task)

@@ -1,4 +1,4 @@
-"""What a task asks of a node, and why a node may not have it: a closed list of reasons."""
+"""The requirements of a task, and the closed list of reasons why a node may not have it."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -11,16 +11,16 @@ from oracle.domain.state.task import Task
 
 
 class Out(StrEnum):
-    """Why a node is no candidate; where several hold, the first of this list."""
+    """The reason why a node is no candidate; the first of this list that applies."""
 
     NO_MEMBER = "no_member"
     PAUSED = "paused"
     BUSY = "busy"
     # H below the rules' threshold (docs/reference/scoring-rules.md#reliability).
     EXCLUDED = "excluded"
-    # Drawn for another task, or given another one of the same group.
+    # Drawn for another task, or given another task of the same group.
     TAKEN = "taken"
-    # The chain never said what card it has, and the task asks for one.
+    # The node's card is unknown, and the task requires one.
     GPU_UNKNOWN = "gpu_unknown"
     GPU_NAME = "gpu_name"
     VRAM_UNKNOWN = "vram_unknown"
@@ -29,15 +29,15 @@ class Out(StrEnum):
     VRAM_TOO_SMALL = "vram_too_small"
     VERSION_UNKNOWN = "version_unknown"
     VERSION = "version"
-    # Another node has all required models on disk, or the policy asks for them in any case.
+    # Another node has all required models on disk, or the policy always requires them.
     MODELS_NOT_ON_DISK = "models_not_on_disk"
 
 
 class Requirement(NamedTuple):
-    """What decides which nodes fit; tasks that ask for the same are alike to every node.
+    """The properties that decide which nodes fit; tasks with equal requirements fit equal nodes.
 
-    `gpu` None: any card with at least `vram` GB (0: none asked for). Else this card, and exactly
-    `vram` GB unless that is 0, which means that the task never said. `models`: sorted, each once.
+    `gpu` None: any card with at least `vram` GB (0: no minimum). Else this card, and exactly `vram`
+    GB unless that is 0, which means unknown. `models`: sorted, without duplicates.
     """
 
     gpu: str | None
@@ -47,7 +47,7 @@ class Requirement(NamedTuple):
 
 
 def requirement_of(task: Task) -> Requirement:
-    """Return what a task asks of a node; what the chain never said asks for nothing."""
+    """Return the requirement of a task; unknown fields require nothing."""
     models = tuple(sorted(set(task.models)))
     if task.required_gpu:
         return Requirement(task.required_gpu, task.required_gpu_vram or 0, task.version, models)
@@ -55,7 +55,7 @@ def requirement_of(task: Task) -> Requirement:
 
 
 def unavailability_reason(node: Node, time: int, rules: Rules) -> Out | None:
-    """Return why a node can be given no task at all at a block time; None: it can."""
+    """Return why a node can be given no task at all at a block time, or None if it can."""
     if node.membership is not Membership.MEMBER:
         return Out.NO_MEMBER
     if node.paused:
@@ -66,10 +66,10 @@ def unavailability_reason(node: Node, time: int, rules: Rules) -> Out | None:
 
 
 def misfit_reason(node: Node, wanted: Requirement) -> Out | None:
-    """Return why hardware or version do not suit; None: they do. Models are another matter.
+    """Return why hardware or version do not fit, or None if they do; models are not checked.
 
-    A required card must match by name and video memory exactly; else video memory must be at
-    least the task's (docs/reference/sources.md#crynux-dispatching, Candidate Pool).
+    A required card must match by name and video memory exactly; else video memory must be at least
+    the task's (docs/reference/sources.md#crynux-dispatching, Candidate Pool).
     """
     wrong = (
         _card_misfit(node, wanted) if wanted.gpu is not None else _memory_misfit(node, wanted.vram)
@@ -96,7 +96,7 @@ def _memory_misfit(node: Node, least: int) -> Out | None:
 
 
 def _version_misfit(version: Version | None, wanted: Version | None) -> Out | None:
-    """Same major, (minor, patch) at least the task's.
+    """Return a reason unless the major version is equal and (minor, patch) is not lower.
 
     See docs/reference/scoring-rules.md#selection-weight.
     """

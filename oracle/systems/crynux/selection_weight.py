@@ -12,11 +12,11 @@ from math import isqrt
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state.node import Membership, Node
 
-# Models that only change a base model; every other name is a base model's, prefix or not.
+# Prefixes of models that modify a base model; all other names are base models.
 _AUXILIARY = ("lora:", "controlnet:")
 
 
-# With M at most 9, no weight and nothing that it is made of comes to 2^64.
+# With M at most 9, neither a weight nor any of its parts reaches 2^64.
 _MOST = 4 * UNIT
 
 
@@ -28,10 +28,10 @@ class Weighting:
         ValueError: one below 0 or above 4; the field is named.
     """
 
-    # The least W of a candidate: a dead node must come to its 50 scores, and any eligible one can
-    # be chosen (decision 0173). 0: a node whose mean is 0 is never drawn again.
+    # The minimum W of a candidate, so that a failing node completes its 50 scores and any eligible
+    # node can be chosen (decision 0173). 0: a node whose mean is 0 is never drawn again.
     weight_floor: int = UNIT // 100
-    # What all required models on disk, and in GPU memory, add to M = 1.
+    # Added to M = 1 if all required models are on disk, and in GPU memory.
     disk_boost: int = 7 * UNIT // 10
     memory_boost: int = 3 * UNIT // 10
     # Whether nodes without the models are taken where no eligible node has them all.
@@ -45,36 +45,36 @@ class Weighting:
                 raise ValueError(f"{name}: must be 0 to 4")
 
     def counted(self, models: Iterable[str]) -> frozenset[str]:
-        """Return those of a task's models that count for locality, each once."""
+        """Return those of a task's models that count for locality, without duplicates."""
         if self.base_models_only:
             return frozenset(model for model in models if not model.startswith(_AUXILIARY))
         return frozenset(models)
 
 
-# As the page says, and a floor (docs/reference/sources.md#crynux-dispatching).
+# As documented, with a floor (docs/reference/sources.md#crynux-dispatching).
 CRYNUX_WEIGHTING = Weighting()
-# As the page says, without one.
+# As documented, without a floor.
 DOCS_WEIGHTING = Weighting(weight_floor=0)
-# The base model must be on disk, whatever comes; that adds nothing to the weight
+# The base model must always be on disk, which adds nothing to the weight
 # (docs/explanation/crynux.md#the-relays-selection).
 RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)
 
 
 def largest_stake(nodes: Iterable[Node]) -> int:
-    """Return the largest stake among members, in wei; one never said counts as 0."""
+    """Return the largest stake among members, in wei; an unknown stake counts as 0."""
     member = Membership.MEMBER
     return max((node.stake or 0 for node in nodes if node.membership is member), default=0)
 
 
 def stake_score(stake: int | None, largest: int) -> int:
-    """Return S = sqrt(stake / largest); 0 where nobody has a stake."""
+    """Return S = sqrt(stake / max_stake); 0 if no node has a stake."""
     if not largest:
         return 0
     return isqrt((stake or 0) * UNIT * UNIT // largest)
 
 
 def locality_boost(node: Node, counted: frozenset[str], weighting: Weighting) -> int:
-    """Return M, 1 or more, for the models that count; no models: 1."""
+    """Return M, 1 or more, for the counted models; 1 if there are none."""
     total = len(counted)
     if not total:
         return UNIT
@@ -85,7 +85,7 @@ def locality_boost(node: Node, counted: frozenset[str], weighting: Weighting) ->
 
 
 def weight_of(boost: int, stake: int, qos: int, weighting: Weighting) -> int:
-    """Return W = M*S*QoS / (S + QoS), at least the floor; `stake` is S."""
+    """Return W = M*S*QoS / (S + QoS), at least the floor; `stake_score` is S."""
     both = stake + qos
     combined = boost * stake * qos // both // UNIT if both else 0
     return max(combined, weighting.weight_floor)

@@ -1,4 +1,4 @@
-"""Nodes by card and video memory, tasks by kind.
+"""Groups nodes by card and video memory, and tasks by kind.
 
 See docs/reference/sources.md#crynux-dispatching-of-2024, Node Grading and Task Grading.
 """
@@ -22,20 +22,20 @@ class CardGroup(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return it for people: `NVIDIA GeForce RTX 4090, 24 GB`."""
+        """Return the display text, such as `NVIDIA GeForce RTX 4090, 24 GB`."""
         return f"{self.model}, {self.vram} GB"
 
 
 def is_gpt(task: Task) -> bool:
-    """Tell whether the task needs three nodes of one card; any other takes any three.
+    """Return whether the task needs three nodes of one card; other tasks take any three nodes.
 
-    A kind that the chain never said is none of those.
+    A task of unknown kind is no GPT task.
     """
     return task.kind is TaskKind.LLM
 
 
 def card_group_of(node: Node) -> CardGroup | None:
-    """Return the node's card group; None: the network never said what card it has."""
+    """Return the node's card group, or None if its card is unknown."""
     if node.gpu_name is None or node.gpu_vram is None:
         return None
     return CardGroup(node.gpu_vram, node.gpu_name)

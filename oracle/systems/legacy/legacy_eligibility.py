@@ -1,4 +1,4 @@
-"""Which nodes may have a task of the legacy system, in which groups.
+"""Finds the nodes that may have a task of the legacy system, in groups of candidates.
 
 See docs/reference/sources.md#crynux-dispatching-of-2024.
 """
@@ -22,19 +22,19 @@ from oracle.systems.policy import PolicyInput
 
 
 class TooFew(StrEnum):
-    """Why a node that could run its part is no candidate: three are needed."""
+    """The reason why an eligible node is no candidate: a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
-    # Of a GPT task, which needs three of one card.
+    # For GPT tasks, which need three nodes of one card.
     OF_ITS_CARD = "too_few_of_its_card"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """Who may have a task: `groups` of candidates by address, and why the others may not.
+    """The candidates of a task in `groups`, by address, and the reasons of all other members.
 
-    Of a GPT task, one group for each card that three nodes have, in order; else one group under
-    None. No group: the task has to wait.
+    A GPT task has one group for each card that three nodes have, in order; any other task has one
+    group under None. Without a group the task has to wait.
     """
 
     members: Sequence[Node]
@@ -48,7 +48,7 @@ class Candidacy:
 
 
 def candidacy_of(task: Task, policy_input: PolicyInput) -> Candidacy:
-    """Look at every member of the scene."""
+    """Return the candidate groups of a task, from every member of the network."""
     is_member = Membership.MEMBER
     members = [node for node in policy_input.nodes.values() if node.membership is is_member]
     members.sort(key=lambda node: node.address)
@@ -74,7 +74,7 @@ def candidacy_of(task: Task, policy_input: PolicyInput) -> Candidacy:
 def inability_reason(
     node: Node, wanted: Requirement, policy_input: PolicyInput, *, gpt: bool
 ) -> Out | None:
-    """Return why a node cannot run a part of the task, whoever runs the others."""
+    """Return why a node cannot run a part of the task, whichever nodes run the other parts."""
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.taken:
         return Out.TAKEN
@@ -82,7 +82,7 @@ def inability_reason(
 
 
 def hardware_misfit_reason(node: Node, wanted: Requirement, *, gpt: bool) -> Out | None:
-    """Return why its card or its version do not suit; a GPT task needs a card that is known."""
+    """Return why card or version do not fit; a GPT task needs a known card."""
     reason = misfit_reason(node, wanted)
     if reason is None and gpt and card_group_of(node) is None:
         return Out.GPU_UNKNOWN if node.gpu_name is None else Out.VRAM_UNKNOWN

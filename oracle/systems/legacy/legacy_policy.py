@@ -1,4 +1,4 @@
-"""The legacy choice as a policy: who may have a task, and how likely he is drawn first."""
+"""The legacy selection as a policy: the candidates of a task, and the chance to be drawn first."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,35 +17,35 @@ from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 @dataclass(frozen=True, slots=True)
 class LegacyPolicy:
-    """Three nodes for a task, drawn by submission speed; `equal`: with the same chance."""
+    """Three nodes per task, drawn by submission speed, or with equal chances if `equal`."""
 
     name: str
     version: int
     equal: bool
 
     def follow(self) -> "LegacyPolicy":
-        """Return the policy itself: all that counts stands in the nodes' rows."""
+        """Return the policy itself, because all inputs are in the nodes' rows."""
         return self
 
     def choose(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
-        """Draw three nodes, of one card for a GPT task; None: the task has to wait."""
+        """Draw three nodes, of one card for a GPT task, or return None if the task has to wait."""
         return choose_trio(task, policy_input, seed, equal=self.equal)
 
     def weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
-        """Return with which weight each member is drawn among its like."""
+        """Return the weight with which each member is drawn within its group."""
         is_member = Membership.MEMBER
         members = [one for one in policy_input.nodes.values() if one.membership is is_member]
         return speeds(members, policy_input.time, policy_input.rules, equal=self.equal)
 
     def take(self, event: DomainEvent) -> None:
-        """See one event; the fold has put it into the nodes' rows."""
+        """Ignore the event, because the fold has applied it to the nodes' rows."""
 
     def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Judge every member, ascending by address.
+        """Return a verdict on every member, ascending by address.
 
-        The weight is the chance to be drawn first, in units of 10^-18: of a GPT task the chance
-        of the node's card group times its own within it. Nodes drawn one after the other by these
-        weights alone need not have one card: `choose` draws all three.
+        The weight is the chance to be drawn first, in units of 10^-18; for a GPT task it is the
+        chance of the node's card group times the node's chance within it. Nodes drawn one after
+        another by these weights need not have the same card: `choose_nodes` draws all three.
         """
         found = candidacy_of(task, policy_input)
         weights = speeds(found.members, policy_input.time, policy_input.rules, equal=self.equal)
@@ -62,7 +62,7 @@ class LegacyPolicy:
 def _candidates(
     group: CardGroup | None, speeds_of: Mapping[Address, SubmissionSpeed], candidates: int
 ) -> Iterator[CandidateVerdict]:
-    """Judge the candidates of one group, which is drawn by its size among all of them."""
+    """Yield verdicts on the candidates of one group, which is drawn by its size."""
     total = sum(speed.weight for speed in speeds_of.values())
     chance = len(speeds_of) * UNIT // candidates
     drawn = (
@@ -75,7 +75,7 @@ def _candidates(
         }
     )
     for address, speed in speeds_of.items():
-        # All weights zero: all count 1, as in the draw.
+        # If all weights are zero, each counts 1, as in the draw.
         share = chance * speed.weight // total if total else chance // len(speeds_of)
         yield CandidateVerdict(address, share, None, drawn | _speed_parts(speed))
 
@@ -85,7 +85,7 @@ def _speed_parts(speed: SubmissionSpeed) -> dict[str, str]:
     return {"B": share, "weight": decimal_text(speed.weight)}
 
 
-# By B; or every node with the same chance, as its section on groups has it
+# Drawn by B, or with equal chances, as the documents' section on groups describes
 # (docs/reference/sources.md#crynux-dispatching-of-2024).
 LEGACY_POLICY = LegacyPolicy("legacy", 2, equal=False)
 LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 2, equal=True)

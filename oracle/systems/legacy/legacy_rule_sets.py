@@ -1,4 +1,4 @@
-"""The legacy system's rule set, as far as it was ever published.
+"""The legacy system's rule set, as far as it was published.
 
 See docs/explanation/legacy.md, docs/explanation/crynux.md#weighted-sum-of-scores.
 """
@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-# What docs/reference/sources.md#crynux-qos-of-2024 and its figure say, in the JSON form of
-# `Rules`. H is inert: a timeout costs nothing, a success brings nothing, nobody is ever excluded.
+# The published values (docs/reference/sources.md#crynux-qos-of-2024 and its figure), in the JSON
+# form of `Rules`. H has no effect: timeouts and successes do not change it, and no node is
+# excluded.
 BASE: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 2,
@@ -22,6 +23,6 @@ BASE: Mapping[str, Any] = MappingProxyType({
     "new_node_long_term": "0",
     "penalty": "1",
     "boost": "0",
-    # Every number in it has to be given but `window_seconds` (left out: the calendar month).
+    # Every value but `window_seconds` (default: the calendar month) must be given.
     "legacy": {},
 })  # fmt: skip

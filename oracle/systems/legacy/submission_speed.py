@@ -1,4 +1,4 @@
-"""How likely a node is drawn among its like: by its submission speed B.
+"""The chance of a node within its group, by its submission speed B.
 
 See docs/reference/sources.md#crynux-qos-of-2024 and
 docs/reference/sources.md#crynux-dispatching-of-2024.
@@ -18,7 +18,7 @@ from oracle.domain.state.node import Node
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSpeed:
-    """B and the weight that it gives, in units of 10^-18; B None: no task in the window."""
+    """B and the resulting weight, in units of 10^-18; B None: no task in the window."""
 
     share: int | None
     weight: int
@@ -27,10 +27,10 @@ class SubmissionSpeed:
 def speeds(
     members: Iterable[Node], time: int, rules: Rules, *, equal: bool
 ) -> Mapping[Address, SubmissionSpeed]:
-    """Return B and weight of each member as of a block time; `members`: all there are.
+    """Return B and weight of each member as of a block time; `members` must be complete.
 
-    Without B a node has the weight 1: one that nobody knows yet has to get tasks. `equal` gives
-    it to everybody.
+    A node without B has the weight 1, so that new nodes get tasks. With `equal` every node has
+    weight 1.
     """
     scores = {node.address: _node_score(node, time, rules) for node in members}
     best = max((score for score in scores.values() if score is not None), default=0)
@@ -43,7 +43,7 @@ def speeds(
 
 
 def _node_score(node: Node, time: int, rules: Rules) -> int | None:
-    """Return the mean of the node's task scores; under other rules than legacy, of its pool."""
+    """Return the mean of the node's task scores, or of its pool under rules that are not legacy."""
     if rules.legacy is not None:
         return tally_at(node, time, rules.legacy).node_score
     return long_term(node, rules, time) if count_scores(node, time, rules) else None

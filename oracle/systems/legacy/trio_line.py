@@ -1,7 +1,7 @@
-"""Groups of three tasks that wait for three nodes: which of them, in which order.
+"""The queue of task groups that wait for three nodes.
 
-Where a network gives every node a task of its own, a task of the legacy system is a group of
-three; it is drawn for, started, valued and dropped as one (docs/explanation/legacy.md#dispatch).
+If a network gives every node a task of its own, a task of the legacy system is a group of three,
+which is drawn for, started, valued and dropped as one (docs/explanation/legacy.md#dispatch).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,29 +18,29 @@ from oracle.systems.waiting_line import InLine, sort_by_value, tasks_by_group
 
 
 class TaskGroup(NamedTuple):
-    """A group of the queue: GPT tasks or any others, by the VRAM in GB that they ask for."""
+    """A group of the queue: GPT tasks or all others, by required VRAM in GB."""
 
     gpt: bool
     vram: int
 
     @property
     def text(self) -> str:
-        """Return it as the figure has it: `GPT/24GB`."""
+        """Return the name used in the figure, such as `GPT/24GB`."""
         return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
 
 
 def group_of(task: Task) -> TaskGroup:
-    """Return the group that a task waits in."""
+    """Return the queue group of a task."""
     return TaskGroup(is_gpt(task), requirement_of(task).vram)
 
 
 def trios_of(
     waiting: Iterable[Task], fellows: Iterable[Task], value_of: Callable[[Task], Fraction]
 ) -> list[InLine]:
-    """Put groups of which all three tasks wait in order: the most valuable first, then the older.
+    """Return groups of three waiting tasks as queue items, the most valuable first, then by age.
 
-    `fellows` holds every task of the groups of those that wait. The value of a group is that of
-    its tasks together; its age is its last task's, without which it could not start.
+    `group_tasks` holds every task of the waiting tasks' groups. The value of a group is the sum of
+    its tasks' values; its age is that of its last task, without which it could not start.
     """
     groups = tasks_by_group(sorted(fellows, key=age_of))
     named = {task.group for task in waiting if task.group is not None}
@@ -54,8 +54,8 @@ def trios_of(
 def unstartable_tasks(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:
     """Return the waiting tasks that no group of three will ever start, in order of age.
 
-    Those in no group, or in one of another size; and what is left of a group of which a task
-    has ended, or was started by itself. A group that is not complete yet may still become one.
+    Such a task has no group, or its group has another size, or a task of the group has ended or was
+    started alone. An incomplete group may still become complete.
     """
     groups = tasks_by_group(fellows)
     found = [
@@ -76,5 +76,5 @@ def _is_broken(tasks: Sequence[Task]) -> bool:
 
 
 def age_of(task: Task) -> tuple[Position, TaskKey]:
-    """Return what tasks are in order by: the place of their creation."""
+    """Return the sort key by age: the position of the task's creation, then its key."""
     return task.created_at or BEFORE_EVERYTHING, task.key

@@ -1,4 +1,4 @@
-"""The nodes at the end of one block, for groups of three tasks: who may have them, who is drawn.
+"""The pool of nodes at the end of one block, for groups of three tasks.
 
 See docs/explanation/legacy.md#dispatch.
 """
@@ -22,20 +22,20 @@ from oracle.systems.waiting_line import InLine
 class TrioPool:
     """The network at the end of a block; `explains`: list the candidates of every draw.
 
-    `free`: the nodes that could be given a task now, were it the right one.
+    `free`: the nodes that could be given a task now, if they fit it.
     """
 
     policy: LegacyPolicy
     network: PolicyInput
     free: Mapping[Address, Node]
     explains: bool
-    # Whether there are enough, by what decides it: many groups that wait ask for the same.
+    # Cached by all inputs of the decision, because many waiting groups have the same requirement.
     _known: dict[tuple[Requirement, bool, AbstractSet[Address]], bool] = field(
         default_factory=dict, repr=False
     )
 
     def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        """Tell whether three nodes can have the group: of one card, where it needs that."""
+        """Return whether three nodes can have the group, of one card if the tasks need that."""
         asked = (requirement_of(one.task), is_gpt(one.task), taken)
         if asked not in self._known:
             free = replace(self.network, nodes=self.free, taken=taken)
@@ -43,10 +43,10 @@ class TrioPool:
         return self._known[asked]
 
     def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
-        """Draw a card group by its size where the task needs one, then three nodes by weight.
+        """Draw a card group by its size if the tasks need one card, then three nodes by weight.
 
         Raises:
-            ValueError: there are not three.
+            ValueError: there are fewer than three nodes.
         """
         policy_input = replace(self.network, taken=taken)
         choice = self.policy.choose(one.task, policy_input, seed)
@@ -58,7 +58,7 @@ class TrioPool:
         return Choice(choice.nodes, self._among(one.task, policy_input, choice.card), card)
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Tell whether the node could run its part now, whoever runs the others."""
+        """Return whether the node could run its part now, whichever nodes run the other parts."""
         row = self.network.nodes.get(node)
         if row is None:
             return False
@@ -68,7 +68,7 @@ class TrioPool:
     def _among(
         self, task: Task, policy_input: PolicyInput, card: CardGroup | None
     ) -> Sequence[tuple[Address, int]]:
-        """Return the candidates of the group that was drawn, with their weights."""
+        """Return the candidates of the drawn group, with their weights."""
         candidates = candidacy_of(task, policy_input).groups[card]
         weights = self.policy.weights(policy_input)
         return [(node.address, weights[node.address].weight) for node in candidates]

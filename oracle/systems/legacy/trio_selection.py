@@ -1,4 +1,4 @@
-"""Three nodes for a task: first a card group by its size, then nodes by weight.
+"""Selects three nodes for a task: first a card group by its size, then nodes by weight.
 
 See docs/reference/sources.md#crynux-dispatching-of-2024.
 """
@@ -15,16 +15,17 @@ from oracle.systems.legacy.submission_speed import SubmissionSpeed, speeds
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import Drawn, Pick, draw, draw_places
 
-# The card group is drawn by sha256(seed || this), so that it says nothing of the nodes' draws.
+# The card group is drawn by sha256(seed || suffix), independent of the nodes' draws.
 _GROUP_SUFFIX = b"card group"
 
 
 @dataclass(frozen=True, slots=True)
 class TrioChoice:
-    """The nodes chosen, in order, with what explains each draw.
+    """The chosen nodes, in order, with the draws that explain the choice.
 
-    `card` is the group that was drawn for a GPT task, `lot` how (its place counts the groups with
-    three candidates, the smallest video memory first, then by name); None for other tasks.
+    `card` is the group that was drawn for a GPT task, `group_draw` its draw (the place counts the
+    groups with three candidates, the smallest video memory first, then by name); both are None for
+    other tasks.
     """
 
     card: CardGroup | None
@@ -35,12 +36,12 @@ class TrioChoice:
 def choose_trio(
     task: Task, policy_input: PolicyInput, seed: bytes, *, equal: bool
 ) -> TrioChoice | None:
-    """Draw three nodes for a task; None: there are not enough, it has to wait.
+    """Draw three nodes for a task, or return None if there are not enough and it has to wait.
 
     Args:
-        task: what is to be run.
+        task: the task to run.
         policy_input: the network at a time.
-        seed: 32 bytes, on chain `draw.seed_for` (docs/reference/scoring-rules.md#the-draw).
+        seed: 32 bytes, on chain `compute_draw_seed` (docs/reference/scoring-rules.md#the-draw).
         equal: every candidate has the same chance, whatever its B.
 
     Raises:
@@ -55,7 +56,7 @@ def choose_trio(
 
 
 def _draw_group(found: Candidacy, seed: bytes) -> tuple[CardGroup | None, Pick | None]:
-    """Draw a group by its size, which gives each of its nodes the chance 1 / all candidates."""
+    """Draw a group by its size, so that each node has the chance 1 / number of candidates."""
     groups = list(found.groups)
     if groups == [None]:
         return None, None

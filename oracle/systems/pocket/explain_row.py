@@ -1,4 +1,4 @@
-"""A row of a ranking in one line: the answer to a node's operator who asks why.
+"""Explains a row of a ranking in one line, for the operator of a node.
 
 See docs/explanation/pocket.md#explaining-tickets-to-node-owners.
 """
@@ -9,7 +9,7 @@ from oracle.systems.pocket.ranking import RankedNode, Reason
 
 
 def explain_line(row: RankedNode) -> str:
-    """Say how many tickets a node has and what cost it the others."""
+    """Return a node's number of tickets and the reason for the missing ones."""
     most = row.params.max_tickets
     return f"{row.tickets} of {most} tickets: {_reason_text(row)}"
 
@@ -50,15 +50,15 @@ def _latency(row: RankedNode) -> str:
 
 
 def _seconds(ms: int | None) -> str:
-    """Write a time in whole milliseconds as seconds."""
+    """Format a time in whole milliseconds as seconds."""
     whole, rest = divmod(ms or 0, 1000)
     return f"{whole}.{rest:03}"
 
 
 def parts_of(row: RankedNode) -> dict[str, str]:
-    """Return what the tickets were made of, by the names of docs/explanation/pocket.md, in order.
+    """Return the components of the tickets, by the names of docs/explanation/pocket.md, in order.
 
-    Rates have 18 digits, latencies 5, in seconds. What does not apply is not there.
+    Rates have 18 digits, latencies 5, in seconds. Components that do not apply are left out.
     """
     stats = row.stats
     parts = {

@@ -1,9 +1,9 @@
-"""Pocket's selector along a history of our events (docs/explanation/pocket.md).
+"""Runs Pocket's selector along a history of domain events (docs/explanation/pocket.md).
 
-The failure flag of `portal_api_head` depends on when nodes are looked at. Upstream looks at every
-node of the session for every relay; here an evaluation happens at each `task_started`, of every
-member, in the scope of that task, just before the assignment. Asking for verdicts is reading: it
-changes nothing, so that the same events give the same state however often somebody asks.
+The failure flag of `portal_api_head` depends on when nodes are evaluated. Upstream evaluates every
+node of the session for every relay; here each `task_started` triggers an evaluation of every
+member, in the scope of that task, just before the assignment. Reading verdicts changes nothing, so
+that the same events give the same state however often verdicts are read.
 """
 
 from collections import deque
@@ -33,9 +33,9 @@ Terminal = (
     | said.TaskTimedOut
     | said.TaskCancelled
 )
-# What stops a part's clock; a disclosure comes after it.
+# The events that stop a part's clock; a disclosure follows later.
 Answer = said.TaskSubmitted | said.TaskErrorReported | said.ResultCommitted
-# Ended tasks that are remembered, so that nothing is made of what a chain says of them later.
+# Maximum number of remembered ended tasks, whose later events are ignored.
 _MOST_ENDED = 100_000
 
 
@@ -43,8 +43,8 @@ _MOST_ENDED = 100_000
 class Part:
     """One node's part in a task; the only one, unless the network commits and discloses.
 
-    `started`, `answered`: when its execution clock started and stopped, in milliseconds.
-    `disclosed`: nothing more is wanted of it before its result is accepted.
+    `started_ms`, `answered_ms`: when its execution clock started and stopped, in milliseconds.
+    `disclosed`: no more events are expected before its result is accepted.
     """
 
     node: Address
@@ -66,19 +66,19 @@ class OpenTask:
     parts: list[Part] = field(default_factory=list)
 
     def waits_for(self, part: Part) -> bool:
-        """Tell whether a cancellation blames this part (`oracle.domain.fold.task_lifecycle`)."""
+        """Return whether a cancellation blames this part (`oracle.domain.fold.task_lifecycle`)."""
         if any(one.answered is None for one in self.parts):
             return part.answered is None
         return self.accepted or not part.disclosed
 
     def part_of(self, node: Address | None) -> Part | None:
-        """Return the part that the node has in it."""
+        """Return the node's part in the task, or None."""
         return next((part for part in self.parts if part.node == node), None)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """How a part ended; `took_ms` None: it failed. `is_fault` False: nobody's fault."""
+    """The outcome of a part; `duration_ms` None: it failed. `is_fault`: the node is to blame."""
 
     node: Address
     scope: str
@@ -87,12 +87,12 @@ class TaskOutcome:
 
 
 def scope_of(kind: said.TaskKind | None) -> str:
-    """Return the scope of work of that kind."""
+    """Return the scope of tasks of a kind."""
     return "any" if kind is None else kind.value
 
 
 class Attribution:
-    """Follows tasks from creation to end. The scope of a task is its kind."""
+    """Tracks tasks from creation to end, to attribute outcomes. The scope of a task is its kind."""
 
     def __init__(self) -> None:
         self._open: dict[TaskKey, OpenTask] = {}
@@ -100,7 +100,7 @@ class Attribution:
         self._ended_in_order: deque[TaskKey] = deque()
 
     def created(self, event: said.TaskCreated) -> None:
-        """Remember what a task asks for."""
+        """Record the kind of a task."""
         if event.task in self._ended:
             return
         task = self._open.setdefault(event.task, OpenTask())
@@ -109,7 +109,7 @@ class Attribution:
         task.created, task.kind = True, event.kind
 
     def started(self, event: said.TaskStarted) -> str | None:
-        """Return the scope in which a node has got a task; None: it has not."""
+        """Record a node's start of a task and return its scope, or None if the start is invalid."""
         if event.task in self._ended:
             return None
         task = self._open.setdefault(event.task, OpenTask())
@@ -131,23 +131,23 @@ class Attribution:
             part.disclosed = isinstance(event, said.TaskErrorReported)
 
     def disclosed(self, event: said.ResultDisclosed) -> None:
-        """Note that a part has disclosed what it committed to."""
+        """Record that a part has disclosed its committed result."""
         task = self._open.get(event.task)
         part = None if task is None else task.part_of(event.node)
         if part is not None and not part.ended and part.answered is not None:
             part.disclosed = True
 
     def accepted(self, event: said.TaskValidated) -> None:
-        """Note that a result was accepted, which its node now has to bring."""
+        """Record that a result was accepted, which its node now has to upload."""
         task = self._open.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
 
     def ended(self, event: Terminal) -> list[TaskOutcome]:
-        """Return how the parts ended that this terminal ends."""
+        """Return the outcomes of the parts that this terminal event ends."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
-            # Only an abort is legal for a task that nobody has started.
+            # Only an abort is legal for a task that was never started.
             if _is_of_nobody(event) and event.task not in self._ended:
                 self._close(event.task)
             return []
@@ -185,7 +185,10 @@ def _is_of_nobody(event: Terminal) -> bool:
 
 
 def _is_meant(part: Part, event: Terminal) -> bool:
-    """What a terminal says of the node of a task of one part is information only."""
+    """Return whether a terminal event ends the part.
+
+    The event's node is ignored if the task has one part only.
+    """
     if isinstance(event, said.TaskCancelled):
         return part.place is not None and event.node == part.node
     return part.place is None or event.node in (None, part.node)
@@ -196,25 +199,25 @@ def _outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
     well = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
     fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
     if isinstance(event, said.TaskCancelled):
-        # Its own end is not looked at: all answers that count came before.
+        # The end of this part is ignored, because all answers that count came before.
         fault = task.waits_for(part)
     took_ms = max(0, stopped - part.started) if well else None
     return TaskOutcome(part.node, part.scope, took_ms, fault)
 
 
 class StakeOut(StrEnum):
-    """Why a member is no candidate for its stake alone.
+    """The reason why a member is no candidate for its stake alone.
 
     See docs/explanation/pocket.md#stake-and-height.
     """
 
-    # The chain never said what it has staked.
+    # The node's stake is unknown.
     UNKNOWN = "stake_unknown"
     NONE = "not_staked"
 
 
 class PocketFollower:
-    """Satisfies `Follower`.
+    """A `Follower` for Pocket's policies.
 
     Its memory grows with nodes, scopes and open tasks, not with the length of the history.
     """
@@ -245,7 +248,7 @@ class PocketFollower:
         }
 
     def take(self, event: DomainEvent) -> None:
-        """See one event; those that break a rule change nothing.
+        """Apply one event; events that break a rule change nothing.
 
         See docs/reference/events-and-jsonl.md#what-is-legal.
         """
@@ -254,7 +257,7 @@ class PocketFollower:
             deed(event)
 
     def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Judge every member of the scene for the task, ascending by address."""
+        """Return a verdict on every member for the task, ascending by address."""
         ranking = self.ranking(task, policy_input)
         verdicts = [
             CandidateVerdict(row.node, row.chances, None, parts_of(row)) for row in ranking.rows
@@ -265,9 +268,9 @@ class PocketFollower:
         return sorted(verdicts, key=lambda verdict: verdict.node)
 
     def ranking(self, task: Task, policy_input: PolicyInput) -> Ranking:
-        """Rank the members that could have the task; ties ascend by address.
+        """Rank the members that could have the task; ties are sorted by address.
 
-        Left out are the others, each with the reason.
+        All other members are left out, each with the reason.
         """
         members = sorted(
             address
@@ -283,7 +286,7 @@ class PocketFollower:
         return self.selector.rank(scope_of(task.kind), members, now, left_out)
 
     def why_out(self, node: Node, task: Task, policy_input: PolicyInput) -> Out | StakeOut | None:
-        """Return why a member cannot have the task, None where it can."""
+        """Return why a member cannot have the task, or None if it can."""
         if node.paused:
             return Out.PAUSED
         if node.running:
@@ -295,7 +298,7 @@ class PocketFollower:
         return misfit_reason(node, requirement_of(task))
 
     def _joined(self, event: said.NodeJoined) -> None:
-        """A node that joins starts anew: its history is cleared in every scope."""
+        """Clear the history of a joining node in every scope."""
         if event.node in self._members:
             return
         self._members.add(event.node)
@@ -305,7 +308,7 @@ class PocketFollower:
         self,
         event: said.NodeQuit | said.NodeQuitAsked | said.NodeSlashed | said.NodeKickedOut,
     ) -> None:
-        """Who asks to quit gets no further task, whenever it takes effect."""
+        """Remove a member; a node that requests to quit gets no further task."""
         self._members.discard(event.node)
 
     def _started(self, event: said.TaskStarted) -> None:

@@ -1,4 +1,4 @@
-"""The numbers of JavaScript that Pocket's selector is defined in: doubles.
+"""JavaScript number arithmetic on doubles, by which Pocket's selector is defined.
 
 See docs/explanation/pocket.md#derived-statistics and docs/explanation/pocket.md#ranking.
 """
@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 _FIVE_PLACES = Decimal("0.00001")
-# Wide enough for every double below 10^40; the thread's own context is left alone.
+# Precise enough for every double below 10^40; the thread's own context stays unchanged.
 _EXACT = Context(prec=60)
 
 
@@ -21,7 +21,7 @@ def round_half_up(x: float) -> int:
 
 @lru_cache(maxsize=10_000)
 def to_fixed(x: float) -> str:
-    """Write a number as `toFixed(5)` does: by its exact expansion, ties up."""
+    """Format a number as `toFixed(5)` does: by its exact expansion, ties up."""
     return str(Decimal(x).quantize(_FIVE_PLACES, ROUND_HALF_UP, _EXACT))
 
 
@@ -31,7 +31,7 @@ def to_five_places(x: float) -> float:
 
 
 def quantile(ascending: Sequence[float], q: float) -> float:
-    """Interpolate linearly between the two samples around (n - 1) * q; at least one sample."""
+    """Interpolate linearly between the two samples around (n - 1) * q, for one sample or more."""
     place = (len(ascending) - 1) * q
     below = math.floor(place)
     if below + 1 == len(ascending):

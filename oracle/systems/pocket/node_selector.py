@@ -1,7 +1,7 @@
-"""Pocket's node selector in process: outcomes go in, tickets come out.
+"""Pocket's node selector in process: it records outcomes and assigns tickets.
 
-Nothing in it has a clock, a random number or a chain: the same calls give the same answers. The
-daemon, `select`, `backtest` and a gateway all use it. See docs/explanation/pocket.md#the-selector.
+The selector has no clock, random number or chain: the same calls give the same results. The daemon,
+`select`, `backtest` and a gateway all use it. See docs/explanation/pocket.md#the-selector.
 """
 
 from bisect import bisect_left, insort
@@ -22,8 +22,8 @@ from oracle.systems.pocket.relay_outcomes import BLAME, Blame, RelayOutcome
 class PortalRecord:
     """One node in one chain. Median and weighted latency are rounded to 5 places.
 
-    A field named `…_until` says when what stands above it is gone. `flag` is None where it was
-    never set. `samples` are durations, ascending.
+    A field named `…_until` is the time at which the fields above it expire. `flag` is None if it
+    was never set. `samples` are durations, ascending.
     """
 
     successes: int = 0
@@ -39,15 +39,15 @@ class PortalRecord:
     flag_until: int = 0
 
     def has_counts(self, now: int) -> bool:
-        """Tell whether there was an outcome lately."""
+        """Return whether there was a recent outcome."""
         return now < self.counts_until
 
     def is_flagged(self, now: int) -> bool:
-        """Tell whether the failure flag stands at true."""
+        """Return whether the failure flag is set and has not expired."""
         return self.flag is True and now < self.flag_until
 
     def succeeded(self, duration: float, now: int, params: PortalParameters) -> None:
-        """Count a success and compute the latencies anew."""
+        """Count a success and recompute the latencies."""
         fresh = not self.has_counts(now)
         self._count(now, params, successes=1)
         self._age_samples(now, params)
@@ -64,16 +64,16 @@ class PortalRecord:
         self.p90 = p90
 
     def failed(self, now: int, params: PortalParameters) -> None:
-        """Count a failure; the latencies stay as the last success left them."""
+        """Count a failure; the latencies of the last success are kept."""
         self._count(now, params, failures=1)
         self._age_samples(now, params)
 
     def set_flag(self, until: int, *, flag: bool) -> None:
-        """Write the failure flag."""
+        """Set the failure flag and its expiry."""
         self.flag, self.flag_until = flag, until
 
     def stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
-        """Return what the node is ranked by."""
+        """Return the statistics that the node is ranked by."""
         failing = self.is_flagged(now)
         if not self.has_counts(now):
             return NodeStats(node, 0, 1.0, 0.0, 0.0, failing)
@@ -87,7 +87,7 @@ class PortalRecord:
         )
 
     def looked_at(self, now: int, params: PortalParameters) -> None:
-        """Let an evaluation have happened: it sets the flag, or clears it.
+        """Apply an evaluation of the node, which may set or clear the flag.
 
         See docs/explanation/pocket.md#portal-api.
         """
@@ -113,15 +113,15 @@ class PortalRecord:
 
     def _age_samples(self, now: int, params: PortalParameters) -> None:
         if now >= self.samples_until:
-            # Made by a failure too: from here the list has its own end, whatever comes later.
+            # A failure also starts a new list, which has an expiry of its own from here on.
             self.samples = []
             self.samples_until = now + params.samples_ttl_ms
 
 
 class PortalMemory:
-    """The `ChainMemory` of `portal_api_head`: what portal-api keeps of a chain's nodes.
+    """The `ChainMemory` of `portal_api_head`: the state that portal-api keeps of a chain's nodes.
 
-    A value written at t with a time to live is there while now < t + ttl. Times are whole
+    A value written at t with a time to live is valid while now < t + ttl. Times are whole
     milliseconds, latencies seconds (docs/explanation/pocket.md#portal-api). Only this class writes
     `records`.
     """
@@ -129,7 +129,7 @@ class PortalMemory:
     def __init__(self, params: PortalParameters) -> None:
         self.records: dict[Address, PortalRecord] = {}
         self._params = params
-        # Those whose flag an evaluation might change: all others need not be looked at.
+        # Nodes whose flag an evaluation might change; no other node needs one.
         self._suspects: set[Address] = set()
 
     def succeeded(self, node: Address, latency: float, now: int) -> None:
@@ -147,7 +147,7 @@ class PortalMemory:
         self.set_flag(node, now + self._params.cleared_ttl_ms, flag=False)
 
     def set_flag(self, node: Address, until: int, *, flag: bool) -> None:
-        """Write a node's failure flag, whatever there is in its record."""
+        """Set a node's failure flag, whatever its record holds."""
         self._record(node).set_flag(until, flag=flag)
         if flag:
             self._suspects.add(node)
@@ -179,7 +179,7 @@ class PortalMemory:
             self._suspects.add(node)
 
     def _is_suspect(self, record: PortalRecord, now: int) -> bool:
-        """Tell whether there is a flag to clear, or one to set: now, or once one has expired."""
+        """Return whether a flag may have to be cleared or set, now or once one has expired."""
         if not record.has_counts(now):
             return False
         if record.successes:
@@ -190,14 +190,14 @@ class PortalMemory:
 _UNKNOWN = PortalRecord()
 
 
-# What stands for the latency of a failure.
+# The latency recorded for a failure.
 _NONE = -1.0
 
 
 class OutcomeWindow:
-    """One node's outcomes, oldest first, each with its latency in seconds; failures have none.
+    """One node's outcomes, oldest first, each with its latency in seconds unless it failed.
 
-    `out_until`: when the node is back, in milliseconds.
+    `out_until`: the time at which the node is back, in milliseconds.
     """
 
     __slots__ = ("_ascending", "_known", "_outcomes", "out_until")
@@ -205,13 +205,13 @@ class OutcomeWindow:
     def __init__(self) -> None:
         self.out_until = 0
         self._outcomes: deque[tuple[int, float]] = deque()
-        # The latencies among them, sorted.
+        # The latencies of the outcomes, sorted.
         self._ascending: list[float] = []
-        # What all of them together say; None: to be computed.
+        # Statistics of all outcomes; None if they must be computed.
         self._known: NodeStats | None = None
 
     def add(self, at: int, latency: float | None, window: int) -> None:
-        """Take an outcome in, and drop what had gone by its time; `latency` None: a failure."""
+        """Add an outcome, and drop expired ones; `latency` None: a failure."""
         outcomes = self._outcomes
         while outcomes and outcomes[0][0] <= at - window:
             _, gone = outcomes.popleft()
@@ -226,7 +226,7 @@ class OutcomeWindow:
         self._known = None
 
     def stats(self, node: Address, now: int, params: ArticleParameters) -> NodeStats:
-        """Return what the outcomes in (now - window, now] say."""
+        """Return the statistics of the outcomes in (now - window, now]."""
         outcomes = self._outcomes
         if not outcomes:
             said = NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
@@ -261,7 +261,7 @@ class ArticleMemory:
         window, params = self._window(node), self._params
         window.add(now, None, params.window_ms)
         longer = max(window.out_until, now) + params.out_ms_per_failure
-        # Told late, it takes back nothing of what a later one has brought.
+        # A late outcome never shortens the time that a later one has set.
         window.out_until = max(window.out_until, min(now + params.out_cap_ms, longer))
 
     def health_passed(self, node: Address, now: int) -> None:
@@ -279,7 +279,7 @@ class ArticleMemory:
         return window.stats(node, now, self._params)
 
     def look(self, among: Container[Address], now: int) -> None:
-        """Being looked at leaves nothing behind: failures count when they happen."""
+        """Do nothing: an evaluation has no effect, because failures count when they happen."""
 
     def _window(self, node: Address) -> OutcomeWindow:
         if node not in self._windows:
@@ -290,7 +290,7 @@ class ArticleMemory:
 def _stats_from_outcomes(
     node: Address, attempts: int, latencies: Sequence[float], params: ArticleParameters
 ) -> NodeStats:
-    """Make statistics of that many outcomes, of which the successes took `latencies`, sorted."""
+    """Return statistics of `attempts` outcomes whose successes took `latencies`, sorted."""
     if not attempts:
         return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
     if not latencies:
@@ -314,7 +314,7 @@ _NOBODY: Mapping[Address, str] = MappingProxyType({})
 
 
 def memory_of(params: Parameters) -> ChainMemory:
-    """Return an empty memory of one chain, as the profile remembers."""
+    """Return an empty memory of one chain for a profile."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):
@@ -326,7 +326,7 @@ class NodeSelector:
     """One gateway's view of its nodes, chain by chain.
 
     Times are whole milliseconds of any one clock. Outcomes count in the order in which they are
-    taken. Its memory grows with nodes, chains and the outcomes of one window.
+    recorded. Memory grows with nodes, chains and the outcomes of one window.
     """
 
     def __init__(self, params: Parameters) -> None:
@@ -334,7 +334,7 @@ class NodeSelector:
         self.chains: dict[str, ChainMemory] = {}
 
     def take(self, outcome: RelayOutcome) -> None:
-        """Count how a relay ended, where that says anything of its node."""
+        """Record the outcome of a relay, unless it is unrelated to the node."""
         blame = BLAME[outcome.kind]
         if blame is Blame.SUCCESS:
             latency = outcome.latency_ms / 1000
@@ -343,7 +343,7 @@ class NodeSelector:
             self._chain(outcome.chain).failed(outcome.node, outcome.t_ms)
 
     def health_passed(self, node: Address, chain: str, t_ms: int) -> None:
-        """A check has found the node well at `t_ms`."""
+        """Record that a health check of the node passed at `t_ms`."""
         self._chain(chain).health_passed(node, t_ms)
 
     def forget(self, node: Address) -> None:
@@ -358,20 +358,20 @@ class NodeSelector:
         now_ms: int,
         left_out: Mapping[Address, str] = _NOBODY,
     ) -> Ranking:
-        """Return the candidates with their tickets; this is reading, and changes nothing.
+        """Return the candidates with their tickets, without changing anything.
 
         Args:
-            chain: whose outcomes count.
-            candidates: in the order that breaks ties; nobody twice.
-            now_ms: what lies a window back counts no more, nor what is yet to come.
-            left_out: candidates that a check does not let through, each with the reason.
+            chain: the chain whose outcomes count.
+            candidates: in the order that breaks ties, without duplicates.
+            now_ms: outcomes older than a window, or later than this time, do not count.
+            left_out: candidates that a check excludes, each with the reason.
         """
         memory = self.chains.get(chain) or memory_of(self.params)
         every = [memory.stats(node, now_ms) for node in candidates if node not in left_out]
         return rank(every, self.params, left_out)
 
     def looked(self, chain: str, among: Container[Address], now_ms: int) -> None:
-        """Let an evaluation of these nodes have happened: `portal_api_head` moves flags then."""
+        """Apply an evaluation of these nodes, at which `portal_api_head` updates its flags."""
         self._chain(chain).look(among, now_ms)
 
     def _chain(self, name: str) -> ChainMemory:

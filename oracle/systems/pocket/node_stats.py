@@ -1,4 +1,4 @@
-"""What a node is ranked by at a time, and what a profile's memory of a chain can do."""
+"""The statistics that a node is ranked by, and the interface of a profile's memory of a chain."""
 
 from collections.abc import Container
 from typing import NamedTuple, Protocol
@@ -7,10 +7,10 @@ from oracle.domain.ids import Address
 
 
 class NodeStats(NamedTuple):
-    """A node as it is ranked. Latencies are in seconds, 0 where none is known.
+    """A node's statistics for a ranking. Latencies are in seconds, 0 if unknown.
 
-    `failing`: out for its failures (`article`), or flagged without a success to make up for it.
-    `out_until_ms`: where it is out, the time at which it is back, if nothing else happens.
+    `failing`: out for its failures (`article`), or flagged without a success since. `out_until_ms`:
+    if the node is out, the time at which it is back unless more failures follow.
     """
 
     node: Address
@@ -24,22 +24,22 @@ class NodeStats(NamedTuple):
 
 
 class ChainMemory(Protocol):
-    """What is remembered of the nodes of one chain. Times are in whole milliseconds.
+    """A profile's memory of the nodes of one chain. Times are in whole milliseconds.
 
-    Outcomes come in the order in which they count. `stats` and whatever is made of it is reading:
-    it changes nothing, however often and for which time one asks.
+    Outcomes are recorded in the order in which they count. `compute_stats` only reads: it changes
+    nothing, however often and for which time it is called.
     """
 
     def succeeded(self, node: Address, latency: float, now: int) -> None:
-        """A node has answered after `latency` seconds."""
+        """Record that a node answered after `latency` seconds."""
         ...
 
     def failed(self, node: Address, now: int) -> None:
-        """A node has failed."""
+        """Record that a node failed."""
         ...
 
     def health_passed(self, node: Address, now: int) -> None:
-        """A check has found the node well.
+        """Record that a health check of the node passed.
 
         See docs/explanation/pocket.md#special-rules.
         """
@@ -50,9 +50,9 @@ class ChainMemory(Protocol):
         ...
 
     def stats(self, node: Address, now: int) -> NodeStats:
-        """Return what the node is ranked by."""
+        """Return the statistics that the node is ranked by."""
         ...
 
     def look(self, among: Container[Address], now: int) -> None:
-        """Let an evaluation of these nodes have happened, where one leaves anything behind."""
+        """Apply an evaluation of these nodes, if evaluations have an effect in the profile."""
         ...

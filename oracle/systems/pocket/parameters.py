@@ -1,4 +1,4 @@
-"""Every number of Pocket's selector as one value for each profile, refused if incoherent.
+"""The parameters of Pocket's selector, one value per profile, validated at creation.
 
 See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#parameters.
 """
@@ -13,24 +13,24 @@ _Demand = tuple[str, bool, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """What both profiles rank by. Latencies are in seconds.
+    """The ranking parameters of both profiles. Latencies are in seconds.
 
     Raises:
-        ValueError: a setting that means nothing, alone or beside the others; the field is named.
+        ValueError: a value is invalid, alone or together with the others; the field is named.
     """
 
-    # What a success may take; the benchmark is never below it (35 per second is 5.25 / 0.15).
-    # For slow work it is raised: docs/explanation/pocket.md#units.
+    # Expected latency of a success; the benchmark is never below it (35 per second is 5.25 / 0.15).
+    # Raise it for slow work: docs/explanation/pocket.md#units.
     expected: float = 0.15
-    # Tickets lost by one `expected` of latency more.
+    # Tickets lost per additional `expected` of latency.
     cost_per_expected: float = 5.25
     max_tickets: int = 10
-    # Full weight above this success rate, strictly.
+    # A node has full weight strictly above this success rate.
     success_rate_full: float = 0.95
     p90_weight: float = 0.3
-    # P90 counts above so many results, strictly.
+    # P90 counts if there are strictly more results.
     p90_min_results: int = 20
-    # A node of which the chain never said that it has a stake, or that has none, is left out.
+    # Whether nodes without a stake, or with an unknown stake, are left out.
     needs_stake: bool = False
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Parameters:
         ]
 
     def _own_demands(self) -> tuple[_Demand, ...]:
-        """Return what a profile demands of its own numbers."""
+        """Return the checks of a profile's own values."""
         return ()
 
     @property
@@ -69,7 +69,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleParameters(Parameters):
-    """The article: what counts is what lies less than a window back.
+    """The article's profile: outcomes count if they are less than a window old.
 
     See docs/explanation/pocket.md#the-article.
     """
@@ -77,7 +77,7 @@ class ArticleParameters(Parameters):
     needs_stake: bool = True
     # An outcome of t counts while now < t + window_ms.
     window_ms: int = 300_000
-    # What one failure takes a node out for: 5 minutes over 50 failures.
+    # How long one failure takes a node out: 5 minutes over 50 failures.
     out_ms_per_failure: int = 6_000
     # "For up to 5 minutes", from the failure.
     out_cap_ms: int = 300_000
@@ -92,24 +92,24 @@ class ArticleParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalParameters(Parameters):
-    """The code of portal-api; its defaults are those of the last version, bugs included.
+    """The profile of portal-api's code; the defaults are those of its last version, bugs included.
 
     See docs/explanation/pocket.md#portal-api.
     """
 
-    # From the last outcome.
+    # Lifetime from the last outcome.
     counts_ttl_ms: int = 300_000
-    # From the first of the samples, all at once.
+    # Lifetime of all samples from the first of them.
     samples_ttl_ms: int = 300_000
     max_samples: int = 500
-    # Attempts at which a node without success, or flagged, has no ticket any more.
+    # From this many attempts on, a node without success, or flagged, has no ticket.
     shelve_failures: int = 50
-    # Attempts at which a factor driven to 0 stays 0 instead of 1.
+    # From this many attempts on, a factor driven to 0 stays 0 instead of 1.
     zero_weight_attempts: int = 50
     flag_ttl_ms: int = 300_000
     cleared_ttl_ms: int = 7_200_000
-    # Success rate of a node that has only failed. 1 is the bug of the code; with 0 it does what
-    # its comments say (docs/explanation/pocket.md#code-against-article, 1).
+    # Success rate of a node that has only failed. 1 is the bug of the code; 0 matches the code's
+    # comments (docs/explanation/pocket.md#code-against-article, 1).
     zero_success_rate: int = 1
 
     @override
@@ -124,7 +124,7 @@ class PortalParameters(Parameters):
         )
 
 
-# What the article says (docs/reference/sources.md#pocket-node-selector).
+# As the article describes (docs/reference/sources.md#pocket-node-selector).
 ARTICLE = ArticleParameters()
 # portal-api at a53c4952, bug for bug.
 PORTAL_API_HEAD = PortalParameters()

@@ -1,4 +1,4 @@
-"""Choosing nodes out of a ranking, by numbers that anybody can make again from a seed.
+"""Picks nodes from a ranking by numbers that anyone can recompute from a seed.
 
 See docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#the-selector.
 """
@@ -16,10 +16,10 @@ _DRAWN_BYTES = 8
 
 
 def unit_of(seed: bytes, session: str, counter: int) -> Fraction:
-    """Return the number in [0, 1) that a seed gives a session's draw of that number.
+    """Return the number in [0, 1) that a seed gives to draw number `counter` of a session.
 
-    It is the first 8 bytes of sha256(seed || session || counter) over 2^64, `counter` being
-    written as 8 bytes; all numbers are big-endian. A fraction, since no double holds 64 bits.
+    The number is the first 8 bytes of sha256(seed || session || counter) over 2^64, `counter` being
+    written as 8 bytes; all numbers are big-endian. It is a fraction, since no double holds 64 bits.
     """
     said = seed + session.encode() + counter.to_bytes(_COUNTER_BYTES, "big")
     drawn = sha256(said).digest()[:_DRAWN_BYTES]
@@ -30,15 +30,15 @@ def pick(ranking: Ranking, u: float | Fraction) -> Address:
     """Return the node that holds ticket number floor(u * total); `u` in [0, 1).
 
     Raises:
-        ValueError: `u` out of its range; nobody is ranked.
+        ValueError: `u` is out of range, or no node is ranked.
     """
     return _ticket_holder(_in_order_of_tickets(ranking), u).node
 
 
 def pick_many(ranking: Ranking, us: Iterable[float | Fraction]) -> list[Address]:
-    """Return one node for each number, none twice; fewer where the ranking has no more.
+    """Return one node for each number, without duplicates; fewer if the ranking has no more.
 
-    A node's tickets leave with it. Where only nodes without a ticket are left, all of them have
+    A picked node's tickets are removed. If only nodes without a ticket are left, all of them have
     the same chance.
 
     Raises:
@@ -56,7 +56,7 @@ def pick_many(ranking: Ranking, us: Iterable[float | Fraction]) -> list[Address]
 
 
 def _in_order_of_tickets(ranking: Ranking) -> list[RankedNode]:
-    """Return the rows as ranked; chosen among all alike, in the order in which they were given."""
+    """Return the rows in rank order, or in input order if all chances are equal."""
     rows = list(ranking.rows)
     if ranking.degraded:
         place = {node: n for n, node in enumerate(ranking.given)}

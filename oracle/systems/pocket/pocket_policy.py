@@ -9,14 +9,14 @@ from oracle.systems.pocket.parameters import Parameters
 
 @dataclass(frozen=True, slots=True)
 class PocketPolicy:
-    """Satisfies `SelectionPolicy`. Latencies are compared within a kind of task."""
+    """A `SelectionPolicy` of Pocket. Latencies are compared within a kind of task."""
 
     name: str
     version: int
     params: Parameters
 
     def follow(self) -> PocketFollower:
-        """Return one that has seen nothing yet."""
+        """Return a follower that has seen no event."""
         return PocketFollower(self.params)
 
 

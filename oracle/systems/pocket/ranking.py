@@ -1,7 +1,7 @@
-"""Candidates in order of latency, each with its tickets and why.
+"""Ranks candidates by latency, each with its tickets and the reason for them.
 
-A pure function of statistics and parameters: no clock, no randomness, no side effect.
-See docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#evaluation.
+A pure function of statistics and parameters: no clock, no randomness, no side effect. See
+docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#evaluation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ from oracle.systems.pocket.parameters import Parameters, PortalParameters
 
 
 class Reason(StrEnum):
-    """Why a node has the tickets it has.
+    """The reason for a node's number of tickets.
 
-    `untested`: all of them, for it has no outcome lately. `top_tier`: all of them. `penalised`,
+    `untested`: all of them, without a recent outcome. `top_tier`: all of them. `penalised`,
     `zeroed`: latency took some, or all. `low_success`: one, for its success rate. `out`: none, for
-    its failures just now. `flagged`, `shelved`: none, for a standing flag, or for failing alone;
+    its recent failures. `flagged`, `shelved`: none, for an active flag, or for failures only;
     `probation_one`: one, for either with too few attempts to be sure.
     """
 
@@ -36,12 +36,12 @@ class Reason(StrEnum):
 
 
 class RankedNode(NamedTuple):
-    """One node's place in a ranking, with the trace of how its tickets came about.
+    """One node's place in a ranking, with the steps that led to its tickets.
 
-    `benchmark`: the latency it was compared with, None where it was not. `difference`: how far
-    it lies above, `lost`: the tickets that cost. `factor_before`, `factor_after`: the running
-    weight as the node found it and as it left it. `chances`: the tickets, or where nobody has
-    any, 1. `probability` is 0 to 1.
+    `benchmark`: the latency it was compared with, None without a comparison. `difference`: the
+    latency above it, `lost`: the tickets lost by that. `factor_before`, `factor_after`: the running
+    weight before and after the node. `chances`: the tickets, or 1 if no node has any. `probability`
+    is 0 to 1.
     """
 
     stats: NodeStats
@@ -58,17 +58,17 @@ class RankedNode(NamedTuple):
 
     @property
     def node(self) -> Address:
-        """Return whose place it is."""
+        """Return the node of this place."""
         return self.stats.node
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Who may be picked, in order of rank.
+    """The nodes that may be picked, in order of rank.
 
-    `given`: the ranked nodes in the order in which they were given. `total`: all tickets.
-    `degraded`: there are none, so that everybody has the same chance. `left_out`: candidates that
-    were not ranked, with the reason.
+    `input_order`: the ranked nodes in the order of the input. `total`: all tickets. `degraded`:
+    there are no tickets, so that all nodes have the same chance. `left_out`: candidates that were
+    not ranked, with the reason.
     """
 
     rows: tuple[RankedNode, ...]
@@ -79,14 +79,14 @@ class Ranking:
     left_out: Mapping[Address, str]
 
     def row_of(self, node: Address) -> RankedNode | None:
-        """Return a node's row, None for one that is not ranked."""
+        """Return a node's row, or None if it is not ranked."""
         return next((row for row in self.rows if row.node == node), None)
 
 
 def rank(
     every: Iterable[NodeStats], params: Parameters, left_out: Mapping[Address, str] | None = None
 ) -> Ranking:
-    """Rank nodes of which the statistics are given; ties keep their order."""
+    """Rank nodes by their statistics; ties keep their order."""
     every = list(every)
     rows: list[RankedNode] = []
     factor, previous = params.max_tickets, 0.0
@@ -105,7 +105,7 @@ def rank(
 
 
 def _rank_node(stats: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
-    """Give one node its tickets, `factor` and `previous` being what the node before it left."""
+    """Assign one node its tickets, given `factor` and `previous` from the node before it."""
     benchmark = _benchmark(stats, previous, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, after = 0, factor
@@ -119,15 +119,15 @@ def _rank_node(stats: NodeStats, factor: int, previous: float, params: Parameter
 
 
 def _benchmark(stats: NodeStats, previous: float, params: Parameters) -> float | None:
-    """Return what the node is compared with; at or below the expected median, with nothing."""
-    # Not `<=`: a median that is not known must not be compared either.
+    """Return the latency that the node is compared with, or None if its median is as expected."""
+    # Not `<=`, because an unknown median must not be compared either.
     if not stats.median > params.expected or previous <= 0:
         return None
     return max(previous, params.expected)
 
 
 def _remaining_factor(stats: NodeStats, params: Parameters) -> int:
-    """Return what is left of a factor that latency has used up: "as few as a single time"."""
+    """Return the rest of a factor that latency has used up: "as few as a single time"."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
     return 1
@@ -158,7 +158,7 @@ def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> Re
 
 
 def with_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
-    """Return the rows with their shares in the choice: by tickets, or alike where none has any."""
+    """Return the rows with their chances: by tickets, or equal if no row has any."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
     of = total or len(rows)

@@ -1,4 +1,4 @@
-"""How a relay ended, and whether the node that served it is to blame.
+"""The outcome of a relay, and whether the node that served it is to blame.
 
 See docs/explanation/pocket.md#kinds-of-outcome.
 """
@@ -12,10 +12,10 @@ from oracle.domain.ids import Address
 
 
 class OutcomeKind(StrEnum):
-    """What became of a relay, in the words of `POST /v1/outcomes`."""
+    """The outcome of a relay, as named in `POST /v1/outcomes`."""
 
     OK = "ok"
-    # A valid answer that says that its user was wrong.
+    # A valid response that reports a user error.
     USER_ERROR = "user_error"
     TIMEOUT = "timeout"
     CONNECT = "connect"
@@ -25,20 +25,20 @@ class OutcomeKind(StrEnum):
     BAD_SIGNATURE = "bad_signature"
     WRONG_CHAIN = "wrong_chain"
     MISCONFIGURED = "misconfigured"
-    # Of the session, not of the node: it is out of this session.
+    # A fault of the session, not of the node: the node is left out of this session.
     SESSION_INVALID = "session_invalid"
     EXHAUSTED = "exhausted"
-    # Of the request.
+    # A fault of the request.
     HTTP_4XX = "http_4xx"
     TOO_LARGE = "too_large"
-    # Of the gateway.
+    # A fault of the gateway.
     CANCELLED = "cancelled"
     HEDGE_LOST = "hedge_lost"
     GATEWAY_ERROR = "gateway_error"
 
 
 class Blame(StrEnum):
-    """What an outcome says of the node: it served, it failed, or nothing."""
+    """The effect of an outcome on the node: success, failure, or none."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -66,7 +66,7 @@ BLAME: Mapping[OutcomeKind, Blame] = MappingProxyType(
 class RelayOutcome(NamedTuple):
     """One relay that ended at `t_ms`, in milliseconds of any one clock.
 
-    `chain`: the scope within which latencies are compared. `latency_ms` counts of a success only.
+    `chain`: the scope within which latencies are compared. `latency_ms` counts for successes only.
     """
 
     node: Address

@@ -1,4 +1,4 @@
-"""Which nodes are in sync: the height that is believed, and who is behind it or beyond it.
+"""Checks which nodes are in sync: the best credible height, and the nodes below or above it.
 
 See docs/explanation/pocket.md#stake-and-height.
 """
@@ -9,12 +9,12 @@ from statistics import median_high
 
 from oracle.domain.ids import Address
 
-# Of fewer answers no median can show which one is wrong.
+# A median of fewer heights cannot show which one is wrong.
 _LEAST_FOR_A_MEDIAN = 3
 
 
 class HeightOut(StrEnum):
-    """Why a node's height keeps it out."""
+    """The reason why a node's height excludes it."""
 
     UNKNOWN = "height_unknown"
     BEHIND = "behind"
@@ -22,10 +22,11 @@ class HeightOut(StrEnum):
 
 
 def best_height(heights: Iterable[int], allowance: int) -> int | None:
-    """Return the height that is believed; None: nobody has told one.
+    """Return the best credible height, or None if no node reported one.
 
-    Never one node's word: of three and more, what lies more than three allowances above the
-    median is not believed. The median is the higher one of two in the middle.
+    Of three heights or more, any that lies more than three allowances above the median is ignored,
+    so that one node alone cannot raise the result. The median is the higher one of two in the
+    middle.
     """
     told = list(heights)
     if len(told) < _LEAST_FOR_A_MEDIAN:
@@ -35,9 +36,9 @@ def best_height(heights: Iterable[int], allowance: int) -> int | None:
 
 
 def out_of_sync(heights: Mapping[Address, int | None], allowance: int) -> dict[Address, HeightOut]:
-    """Return who is not in sync, and why; `heights` None: the node did not answer.
+    """Return the nodes that are not in sync, with the reason; height None: the node did not answer.
 
-    In sync is who is at most `allowance` blocks below the best height or above it.
+    A node is in sync if it is at most `allowance` blocks below or above the best height.
     """
     best = best_height((one for one in heights.values() if one is not None), allowance)
     found = {}
