@@ -1,4 +1,4 @@
-"""Tells subscribers what happened, at least once and in order (docs/how-to/notifications.md).
+"""Notifications to subscribers, at least once and in order (docs/how-to/be-told.md).
 
-The door: `Notifier`, `Webhook`, `AppriseTarget`, `Target`.
+Public names: `Notifier`, `Webhook`, `AppriseTarget`, `Target`.
 """

@@ -1,4 +1,4 @@
-"""Mail, Slack, Telegram, Discord and a hundred more, by Apprise: the extra `notify`."""
+"""Mail, Slack, Telegram, Discord and many other services through Apprise (extra `notify`)."""
 
 import importlib
 import re
@@ -9,18 +9,18 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeChoice
 from oracle.resources import extra_command
 from oracle.telemetry.safe_text import hide
 
-# Shorter parts are words.
+# Shorter parts are ordinary words.
 _SHORTEST = 8
 
 
 class AppriseTarget:
-    """One address of Apprise's; it is never shown, for most hold a token."""
+    """One Apprise URL; never shown, because most of them hold a token."""
 
     def __init__(self, name: str, choice: NoticeChoice, url: str) -> None:
-        """Raises InputError: Apprise is not installed, or does not know the address."""
+        """Raise InputError if Apprise is not installed or rejects the URL."""
         self.name = name
         self.choice = choice
-        # Its host may be a token.
+        # The host may be a token too.
         for part in [url, *re.split(r"[/:@?&=]", url)]:
             if len(part) >= _SHORTEST:
                 hide(part)
@@ -29,7 +29,7 @@ class AppriseTarget:
             raise InputError(f"notify {name}: url: Apprise does not know such an address")
 
     def send(self, message: Message) -> None:
-        """Send it once; Apprise's own limits of time hold. It says only whether it went."""
+        """Send a message once, with Apprise's own timeouts; only success or failure is known."""
         title = f"QoS oracle: {message.kind.replace('_', ' ')}"
         if not self._apprise.notify(title=title, body=f"{message.text} (#{message.id})"):
             raise NotDeliveredError(f"{self.name}: Apprise could not deliver it")

@@ -1,6 +1,6 @@
-"""Notices of the daemon's health: a condition that began or is over, and a daemon's absence.
+"""Notices of health conditions that began or ended, and of a daemon's downtime.
 
-They follow from `oracle.domain.health` alone; `[[notify]] kinds` names conditions by their keys.
+Conditions are those of `oracle.domain.health`; `[[notify]] kinds` selects them by their keys.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import NewNotice
 
-# The conditions that a target was told of, as a bookmark.
+# Bookmarks: conditions that were already notified; whether notices have started.
 _TOLD, _BEGUN = "notify_conditions", "notify_block"
-# A condition is told when it has held for so long, and its end when it has been away for so long.
+# Seconds that a condition must last, or be absent, before a notice is written.
 SETTLED_SECONDS = 10.0
-# These have notices of their own, from the rows that say more.
+# Other notices, made from the rows themselves, cover these conditions in more detail.
 _TOLD_OTHERWISE = frozenset({Condition.HALTED, Condition.HELD})
 
 
 @dataclass(slots=True)
 class ConditionNotices:
-    """Writes notices down; `clock` counts seconds, `wall` unix seconds."""
+    """Stores condition notices; `clock` returns seconds, `wall_clock` unix seconds."""
 
     store: Store
     clock: Callable[[], float]
@@ -31,13 +31,13 @@ class ConditionNotices:
     _changed_at: dict[Condition, float] = field(default_factory=dict)
 
     def collect(self, health: HealthReport, downtime: str | None) -> None:
-        """Note what began and what is over; `downtime`: how long no daemon worked, and why."""
+        """Store notices of begun and ended conditions, and of `downtime` (duration and reason)."""
         details = {one.condition: one.detail for one in health.findings}
         with self.store.reading() as uow:
             told, has_begun = _told(uow), uow.bookmarks.get(_BEGUN) is not None
         held = {one for one in details if one not in _TOLD_OTHERWISE}
         if not has_begun:
-            # History is read: nobody needs to hear of it.
+            # The index is still backfilling, so lagging behind the chain is expected.
             held.discard(Condition.BEHIND)
         settled = self._settled(held ^ told)
         if not settled and downtime is None:
@@ -54,7 +54,7 @@ class ConditionNotices:
             uow.bookmarks.set(_TOLD, msgspec.json.encode(keys).decode())
 
     def _settled(self, changed: set[Condition]) -> list[Condition]:
-        """Return which of the changed conditions have been so for long enough, in their order."""
+        """Return the conditions that changed at least SETTLED_SECONDS ago, in enum order."""
         now = self.clock()
         self._changed_at = {one: self._changed_at.get(one, now) for one in changed}
         since = self._changed_at
@@ -67,7 +67,7 @@ def _told(uow: UnitOfWork) -> set[Condition]:
 
 
 def _notice(condition: Condition, detail: str | None, time: int) -> NewNotice:
-    """Return that a condition began, with its detail, or that it is over."""
+    """Build the notice that a condition began (with its detail) or, without one, ended."""
     kind = NoticeKind.CONDITION_OVER if detail is None else NoticeKind.CONDITION_BEGAN
     body: dict[str, object] = {
         "condition": condition.key,

@@ -1,7 +1,7 @@
-"""A message to a target at a steady pace, for a dead man's switch: its absence is the alarm.
+"""A periodic message to a target for a dead man's switch: its absence is the alarm.
 
-It is sent by the daemon's loop, so that a loop that is stuck sends none; it has no number and is
-never sent again.
+The daemon's main loop sends it, so a stuck loop sends none. A heartbeat has no sequence number and
+is never resent.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from oracle.rpc.background import BackgroundCall
 
 @dataclass(slots=True)
 class Heartbeat:
-    """One target's heartbeat every so many seconds; `clock` counts seconds."""
+    """Heartbeat of one target, every `interval_seconds`; `clock` returns seconds."""
 
     target: Target
     every_seconds: float
@@ -26,7 +26,7 @@ class Heartbeat:
     _next_at: float = 0.0
 
     def turn(self, health: HealthReport, time: int) -> None:
-        """Send a heartbeat where one is due, without waiting for its answer."""
+        """Send a heartbeat if one is due, without waiting for the response."""
         self._call.wait_seconds = 0.0
         if self._call.is_out:
             self._note_answer()

@@ -1,4 +1,4 @@
-"""Finds in the database what is to be told, and writes it down as notices, in one transaction.
+"""Finds new facts in the database and stores them as notices, in one transaction.
 
 See docs/how-to/notifications.md#kinds-of-notices.
 """
@@ -24,14 +24,14 @@ from oracle.store.database import UnitOfWork
 from oracle.store.notice_repository import NewNotice
 from oracle.store.state.cursor_repository import Cursor
 
-# Halts are rare; these are looked at.
+# Halts are rare; only the newest ones are examined.
 _NEWEST = 20
-# The newest halt that was over when the first target came.
+# Bookmark: the newest halt that was already cleared when the first target was added.
 _HISTORY = "notify_halt"
 
 
 def begin_with_halts(uow: UnitOfWork) -> None:
-    """Note which halts are history: of those nobody is told."""
+    """Note the newest cleared halt: older halts get no notices."""
     over = [one.id for one in uow.halts.history(_NEWEST) if one.cleared is not None]
     uow.bookmarks.set(_HISTORY, max(over, default=0))
 
@@ -39,7 +39,7 @@ def begin_with_halts(uow: UnitOfWork) -> None:
 def halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
     """Return new notices of halts and held reports; `time` is the chain's, in seconds.
 
-    Both last until an operator acts, so no fork takes their notices back.
+    Both last until an operator acts, so no fork retracts their notices.
     """
     history = uow.bookmarks.number(_HISTORY) or 0
     halts = {f"halt:{one.id}": one for one in reversed(uow.halts.history(_NEWEST))}
@@ -76,11 +76,11 @@ def _holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
     ]
 
 
-# Up to which block it was looked, and up to which fork.
+# Bookmarks: the last examined block and the last examined fork.
 _THROUGH, _FORK = "notify_block", "notify_fork"
-# So many blocks at a time: a daemon that was away does not hold the database for long.
+# Blocks per transaction, so that a long backlog does not hold the database for long.
 _MOST_BLOCKS = 2_000
-# That something was asked for is no news yet.
+# Requests (to pause or to quit) are not notified; only transitions that took effect are.
 _TURNS = {
     MembershipTransition.JOINED: NoticeKind.JOINED,
     MembershipTransition.PAUSED: NoticeKind.PAUSED,
@@ -89,21 +89,21 @@ _TURNS = {
     MembershipTransition.SLASHED: NoticeKind.LEFT,
     MembershipTransition.KICKED_OUT: NoticeKind.LEFT,
 }
-# What is older, in the chain's seconds, is forgotten: thirty days.
+# Seconds of chain time after which notices are deleted: thirty days.
 _KEPT_SECONDS = 30 * 86_400
 
 
 @dataclass(slots=True)
 class NoticeCollector:
-    """Remembers nothing that is not in the database: after a failure, take a new one."""
+    """Collects notices; all durable state is in the database, so replace it after a failure."""
 
     rules: Rules
-    # Of whom it was told that they are excluded; None: to be read.
+    # Nodes last notified as excluded; None until loaded from the database.
     _excluded: set[Address] | None = None
     _epoch: int | None = None
 
     def is_due(self, uow: UnitOfWork) -> bool:
-        """Tell whether something may be new, without writing."""
+        """Return whether there may be new notices, without writing."""
         cursor = uow.cursor.get()
         if cursor is None:
             return False
@@ -112,9 +112,9 @@ class NoticeCollector:
         return cursor.epoch != self._epoch or bool(halts_and_holds(uow, cursor.time))
 
     def collect(self, uow: UnitOfWork, *, is_at_head: bool) -> bool:
-        """Write down what is new; tell whether anything was looked at.
+        """Store new notices and return whether anything was examined.
 
-        History is not told: it begins at the first look with `is_at_head`.
+        History is not notified: collection starts at the first call with `is_at_head`.
         """
         cursor = uow.cursor.get()
         if cursor is None:
@@ -130,7 +130,7 @@ class NoticeCollector:
         uow.notices.append(found + halts_and_holds(uow, cursor.time))
         uow.bookmarks.set(_THROUGH, last)
         uow.notices.prune(cursor.time - _KEPT_SECONDS)
-        # There is more where history is long.
+        # Blocks remain if the backlog is longer than one run.
         self._epoch = cursor.epoch if last == cursor.number else None
         return True
 
@@ -161,7 +161,7 @@ class NoticeCollector:
         return found + (self._healed(uow, cursor) if last == cursor.number else [])
 
     def _healed(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
-        """Return who has recovered by healing alone, which no event says."""
+        """Return notices of nodes that recovered by healing alone, without an event."""
         excluded = self._excluded or set()
         healed = [
             address
@@ -206,15 +206,16 @@ def _mark_existing_as_notified(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_THROUGH, cursor.number)
     uow.bookmarks.set(_FORK, uow.notices.sources.newest_fork())
     begin_with_halts(uow)
-    # Halts that stand now are told: who begins to listen wants to know of them.
+    # Halts that are open now are notified, because a new subscriber needs them.
     uow.notices.append(halts_and_holds(uow, cursor.time))
     return True
 
 
 def _retract_notices(uow: UnitOfWork, through: int, cursor: Cursor) -> tuple[int, bool]:
-    """Take back what was told of blocks that a fork, or an operator, left; return how far it is.
+    """Retract notices of blocks that a fork or an operator removed; return the last seen block.
 
-    Also where they are folded again by now, and nothing else shows that they were left.
+    Blocks that are already folded again are covered too, because nothing else shows that they were
+    removed. The second value is whether anything was retracted.
     """
     forks = uow.notices.sources.forks_after(uow.bookmarks.number(_FORK) or 0)
     left = [(fork.ancestor, fork.old_tip, fork.time) for fork in forks]

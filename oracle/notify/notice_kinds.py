@@ -1,4 +1,4 @@
-"""What subscribers may be told of; the words that `[[notify]]` chooses by."""
+"""Kinds of notices, and the keys that `[[notify]] kinds` accepts."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -28,7 +28,7 @@ class NoticeKind(StrEnum):
     DAEMON_WAS_DOWN = "daemon_was_down"
 
 
-# One line each, filled in from what the notice says.
+# One line per kind, filled in from the notice's fields.
 _TEXTS: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
@@ -52,18 +52,18 @@ _TEXTS: Mapping[str, str] = {
     NoticeKind.DAEMON_WAS_DOWN: "no daemon worked for {down}",
 }
 _DIGITS = 10**14
-# What `[[notify]] kinds` may name: kinds, and conditions of the daemon's health.
+# Values accepted by `[[notify]] kinds`: notice kinds and health conditions.
 CHOICES = frozenset({*(kind.value for kind in NoticeKind), *(one.key for one in Condition)})
 
 
 def text_of(kind: str, said: Mapping[str, object]) -> str:
-    """Return the line of a notice of this kind; `said` is its body, and its node."""
+    """Return the one-line text of a notice of this kind; `fields` is its body and its node."""
     shown = {name: _shown(name, value) for name, value in said.items()}
     return _TEXTS[NoticeKind(kind)].format_map(shown)
 
 
 def _shown(name: str, value: object) -> object:
-    """Reliabilities stand in bodies as text, in units of 10^-18; a person wants two digits."""
+    """Format a field; reliabilities (text in units of 10^-18) get two decimals."""
     if name in {"before", "after"}:
         hundredths = int(str(value)) // _DIGITS // 100
         return f"{hundredths // 100}.{hundredths % 100:02}"

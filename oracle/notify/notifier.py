@@ -1,4 +1,4 @@
-"""Collects new notices and delivers to each target its next one."""
+"""Collects new notices and delivers the next one to each target."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -17,15 +17,15 @@ from oracle.store.notice_repository import Notice, TargetPlace
 from oracle.telemetry import notify_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Notices that are looked through for one that the target wants.
+# Notices scanned per call to find one that matches the target's filter.
 _LOOKED_AT = 200
-# Of what a fork took back, so many are named.
+# Notices that a reorg message lists as retracted.
 _MOST_UNDONE = 1_000
 _LEAST_BACKOFF, _MOST_BACKOFF = 5, 3600
 
 
 def backoff_seconds(tries: int) -> int:
-    """Return how long to wait after so many failures in a row: 5 s, 10 s … an hour."""
+    """Return the wait after this many failures in a row: 5 s, 10 s … one hour."""
     return int(min(_MOST_BACKOFF, _LEAST_BACKOFF * 2 ** min(tries - 1, 20)))
 
 
@@ -33,20 +33,20 @@ def backoff_seconds(tries: int) -> int:
 class Delivery:
     """Delivers notices to one target, in order and at least once; `clock` in unix seconds.
 
-    A delivery is recorded after it was made: a process that dies in between delivers it again.
+    A delivery is recorded after it was made, so a crash in between repeats it.
     """
 
     target: Target
     store: Store
     clock: Callable[[], float]
     call: BackgroundCall[None] = field(default_factory=BackgroundCall)
-    # The notice that is on its way.
+    # The notice being delivered.
     _out: Notice | None = None
 
     def deliver_due(self, wait_seconds: float | None) -> bool:
-        """Take what came of the message on its way, and send the next; tell whether it moved.
+        """Finish the delivery in flight, or start the next; return whether one succeeded.
 
-        `wait_seconds`: how long to wait for an answer; None: until it is there.
+        `wait_seconds` limits the wait for a response; None waits until it arrives.
         """
         self.call.wait_seconds = wait_seconds
         if self._out is None:
@@ -64,11 +64,11 @@ class Delivery:
         return self._record_result(told, ended)
 
     def _record_result(self, told: Notice, ended: "Future[None]") -> bool:
-        """Write down that it was told, or when it is tried again; tell whether it was."""
+        """Record the success, or the time of the next try; return whether it succeeded."""
         try:
             ended.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
-            # An error of a library may hold the address, and what it has of tokens.
+            # An error of a library may contain the address and its tokens.
             reason = str(error) if isinstance(error, OracleError) else type(error).__name__
             self._record_failure(told, reason)
             return False
@@ -95,7 +95,7 @@ class Delivery:
             )
 
     def _next(self) -> Notice | None:
-        """Return the next notice that it wants, now; what it does not want is passed over."""
+        """Return the next due notice that matches the filter; others are skipped for good."""
         with self.store.reading() as uow:
             place = uow.notices.place(self.target.name)
             if place is None or self.clock() < place.next_at:
@@ -108,7 +108,7 @@ class Delivery:
         return wanted
 
     def _is_wanted(self, uow: UnitOfWork, notice: Notice) -> bool:
-        """Tell whether it is to be told; of a fork, too, that took back what it was told."""
+        """Return whether the target gets a notice; a fork counts if it retracted one of its own."""
         if self.target.choice.matches(notice):
             return True
         return notice.kind == NoticeKind.REORG and bool(self._undone(uow, notice))
@@ -126,13 +126,13 @@ def _place_of(uow: UnitOfWork, target: str) -> TargetPlace:
     return uow.notices.place(target) or TargetPlace(target, 0)
 
 
-# Messages to one target in a turn, where it answers at once.
+# Messages per run to one target that responds immediately.
 _MOST_AT_ONCE = 20
 
 
 @dataclass(slots=True)
 class Notifier:
-    """Tells targets under the lease; a target that is slow or gone keeps nobody else."""
+    """Notifies all targets while the lease is held; a slow target does not delay others."""
 
     targets: Sequence[Target]
     store: Store
@@ -148,10 +148,10 @@ class Notifier:
             notify_metrics.first_zeros(one.name)
 
     def run_once(self, head: int | None, wait_seconds: float | None) -> bool:
-        """Collect and send; tell whether there may be more to do at once.
+        """Collect and deliver notices; return whether more work may be ready at once.
 
-        `head`: the newest block that is known, None: none is. `wait_seconds`: how long to wait
-        for each answer; None: until it is there.
+        `head` is the newest known block, or None. `wait_seconds` limits the wait for each response;
+        None waits until it arrives.
         """
         has_more = self._collect(head)
         for delivery in self._deliveries:
@@ -177,12 +177,12 @@ class Notifier:
         try:
             with self.store.transaction() as uow:
                 cursor = uow.cursor.get()
-                # One that is new hears of what comes from now on.
+                # A new target gets only notices from now on.
                 for name in new:
                     uow.notices.set_place(TargetPlace(name, newest))
                 is_at_head = cursor is not None and head is not None and cursor.number >= head
                 return self._collector.collect(uow, is_at_head=is_at_head)
         except BaseException:
-            # It knows of what was not written.
+            # The collector's memory refers to rows that were rolled back.
             self._collector = NoticeCollector(self.rules)
             raise

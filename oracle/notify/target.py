@@ -1,4 +1,4 @@
-"""What is sent to whom: messages, and what every target can do."""
+"""Messages, and the interface of notification targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from oracle.store.notice_repository import Notice
 
 
 class NotDeliveredError(OracleError):
-    """A target did not take a message; the sentence holds no part of its address but the host."""
+    """A target did not accept a message; the text holds nothing of its address but the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One notice as it is sent; `id` is the same however often it is."""
+    """One notice as it is sent; a repeated delivery has the same `id`."""
 
     id: str
     kind: str
@@ -26,13 +26,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NoticeChoice:
-    """What a target wants: of these kinds, about these nodes; empty: whatever there is."""
+    """Filter of a target by kinds and nodes; an empty set matches everything."""
 
     kinds: frozenset[str] = frozenset()
     nodes: frozenset[Address] = frozenset()
 
     def matches(self, notice: Notice) -> bool:
-        """Tell whether a notice is for it; about a fork `Delivery` decides."""
+        """Return whether a notice matches; `TargetDelivery` decides about forks."""
         names = {notice.kind, str(notice.body.get("condition", notice.kind))}
         if self.kinds and not self.kinds & names:
             return False
@@ -40,7 +40,7 @@ class NoticeChoice:
 
 
 class Target(Protocol):
-    """Where messages go; `name` as the settings have it."""
+    """Destination of messages; `name` as in the settings."""
 
     @property
     def name(self) -> str: ...
@@ -49,11 +49,11 @@ class Target(Protocol):
     def choice(self) -> NoticeChoice: ...
 
     def send(self, message: Message) -> None:
-        """Send it once, in bounded time. Raises NotDeliveredError: it was not taken."""
+        """Send a message once, in bounded time. Raise NotDeliveredError if it is not accepted."""
 
 
 def message_of(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
-    """Return a notice as it is sent; `undone`: those of a fork that the target was told."""
+    """Build the message of a notice; `undone` lists retracted notices the target had received."""
     said: dict[str, object] = dict(notice.body)
     if notice.node is not None:
         said["node"] = notice.node
@@ -65,6 +65,6 @@ def message_of(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
 
 
 def a_test_message(time: int) -> Message:
-    """Return what `notify test` sends; it has no number."""
+    """Build the message that `notify test` sends; it has no sequence number."""
     text = "a test of qos-oracle: this target can be told"
     return Message("test", "test", text, {"kind": "test", "time": time, "text": text})

@@ -1,4 +1,4 @@
-"""A POST of one message, signed; how to check it is in docs/how-to/notifications.md#webhook."""
+"""Signed POST of one message; docs/how-to/be-told.md#webhook explains verification."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeChoice
 from oracle.rpc.transport import BoundedHttp, HttpAccess, shown
 
 _SCHEMES = ("http", "https")
-# What it says does not matter, beyond its status.
+# Only the status of the response matters.
 _MOST_BYTES = 4 * 1024
 _OK = range(200, 300)
 _NAT64, _NAT64_LOCAL = IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48")
@@ -28,9 +28,9 @@ def signature_of(secret: bytes, message_id: str, timestamp: int, body: bytes) ->
 
 @dataclass(frozen=True, slots=True)
 class WebhookAddress:
-    """Where to, signed with which secret; `seconds`: how long an answer may take.
+    """URL and secret of a webhook; `timeout_seconds` limits the wait for a response.
 
-    `may_be_private`: it may resolve to an address that is not public.
+    `allow_private` permits a host that resolves to an address that is not public.
     """
 
     url: str = field(repr=False)
@@ -40,18 +40,18 @@ class WebhookAddress:
 
 
 class Webhook:
-    """An address that takes messages by POST; what the URL holds but its host is never shown."""
+    """A URL that accepts messages by POST; only its host is ever shown."""
 
     def __init__(
         self, name: str, choice: NoticeChoice, address: WebhookAddress, clock: Callable[[], float]
     ) -> None:
-        """`clock`: unix seconds, of the signature. Raises InputError: it is no http(s) address."""
+        """Raise InputError if the URL is not http(s); `clock` returns unix seconds."""
         self.name = name
         self.choice = choice
         self._host = shown(address.url, _SCHEMES, f"notify {name}: url")
         self._address = address
         self._clock = clock
-        # Neither proxies nor passwords of the environment.
+        # Proxies and passwords of the environment are not used.
         access = HttpAccess(
             choose_address=None if address.may_be_private else self._public_address
         )
@@ -60,9 +60,9 @@ class Webhook:
         )
 
     def send(self, message: Message) -> None:
-        """Send it once. Raises NotDeliveredError: no answer, or its status is not of 200 to 299.
+        """Send a message once. Raise NotDeliveredError on no response or a status outside 200-299.
 
-        A redirection is not followed: nobody else is shown what is said here.
+        Redirects are not followed, so that no other host sees the message.
         """
         body, timestamp = msgspec.json.encode(dict(message.body)), int(self._clock())
         headers = {
@@ -79,13 +79,13 @@ class Webhook:
             raise NotDeliveredError(f"{self._host}: answered {answer.status}")
 
     def _public_address(self, host: str, port: int) -> str:
-        """Return the address to connect to: a webhook stays out of our own network.
+        """Return the address to connect to: a webhook must not reach the private network.
 
-        The connection goes to the address that was checked: a name may resolve to another one a
-        moment later.
+        The connection uses the address that was checked, because the name may resolve to another
+        one a moment later.
 
         Raises:
-            NotDeliveredError: the name is not found, or one of its addresses is not public.
+            NotDeliveredError: the name cannot be resolved, or one of its addresses is not public.
         """
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -100,9 +100,9 @@ class Webhook:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address lies in the public internet, and every address that it embeds.
+    """Return whether an address, and every address embedded in it, is public.
 
-    NAT64 (RFC 6052), 6to4, Teredo and mapped addresses lead to the IPv4 address that they hold.
+    NAT64 (RFC 6052), 6to4, Teredo and mapped addresses lead to the IPv4 address that they embed.
     """
     found = ip_address(address.partition("%")[0])
     if not found.is_global or found.is_multicast:
@@ -117,6 +117,6 @@ def _embedded(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
     if address in _NAT64:
         inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
     if address in _NAT64_LOCAL:
-        # Of whoever runs the translator; where it leads is theirs to say (RFC 8215).
+        # The operator of the translator decides where the address leads (RFC 8215).
         inner.append(IPv4Address(0))
     return [one for one in inner if one is not None]

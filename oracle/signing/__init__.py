@@ -1,1 +1,1 @@
-"""Keys and signatures: keystore, KMS, remote signer, EIP-712; what comes back is checked."""
+"""Signing keys and signatures: keystore, KMS, remote signer, EIP-712, signature verification."""

@@ -1,4 +1,4 @@
-"""Opens a key wherever it lies, and makes sure that it is the one that is meant.
+"""Opens the signing key of a role and checks that its address is the expected one.
 
 See tests/faults/sending/cases.toml#f69.
 """
@@ -29,12 +29,12 @@ _KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 def open_signer(
     place: KeyPlace, *, role: str, chain_id: int, expected: Address | None = None
 ) -> Signer:
-    """Return the key of a role ("signer", …), which must be of the `expected` address if given.
+    """Return the signer of a role ("signer", …); its address must be `expected` if given.
 
     Raises:
-        InputError: it cannot be opened, is another account's, or lies where keys of this chain
-            must not lie.
-        TransientError: the KMS does not answer.
+        InputError: the key cannot be opened, belongs to another account, or is stored where keys of
+            this chain must not be stored.
+        TransientError: the KMS does not respond.
     """
     signer = _opened(place, role, chain_id)
     if expected is not None and signer.address != expected.lower():
@@ -46,7 +46,7 @@ def open_signer(
 
 
 def whereabouts(place: KeyPlace) -> str:
-    """Say where a key lies, for people: of a URL its host alone."""
+    """Describe where a key is stored, for an operator; a URL is reduced to its host."""
     match place:
         case KeyFiles():
             return f"keystore {place.keystore}"
@@ -80,7 +80,7 @@ def _from_variable(name: str, role: str, chain_id: int) -> KeySigner:
     written = os.environ.get(name)
     if written is None:
         raise InputError(f"keys.{role}_env: there is no environment variable {name}")
-    # What stands there is not repeated: it may be a key with one digit too many.
+    # The value is not repeated in the error: it may be a key with one digit too many.
     if _KEY.fullmatch(written) is None:
         raise InputError(f"keys.{role}_env: the variable {name} does not hold 64 hex digits")
     try:
@@ -89,22 +89,22 @@ def _from_variable(name: str, role: str, chain_id: int) -> KeySigner:
         raise InputError(f"keys.{role}_env: the variable {name} holds no key") from None
 
 
-# Round 0 never comes (the first is 1), and its deadline was over in 1970.
+# Round 0 never exists (the first round is 1), and the deadline passed in 1970.
 VOID_STATEMENT = ReportStatement(ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH, 0, b"")
-# The highest nonce but one: no account has ever sent so many, nor will (EIP-2681).
+# The highest valid nonce (EIP-2681); no account will ever reach it.
 _VOID_NONCE = 2**64 - 2
-# Far below the cost of any call.
+# Too little gas for any contract call.
 _VOID_GAS = 21_000
 _VOID_FEES = Fees(1, 0)
 
 
 def try_statement(signer: Signer, domain: Domain) -> bytes:
-    """Have the void statement signed; whose signature it is was checked. Raises as the signer."""
+    """Request a signature of the void statement and verify it. Raises as the signer does."""
     return signer.sign_statement(VOID_STATEMENT, domain)
 
 
 def try_transaction(signer: Signer, chain_id: int, to: Address, calldata: str) -> SignedBytes:
-    """Have a void call signed, whose every field was compared. Raises as the signer."""
+    """Request a signature of a void call and compare every field. Raises as the signer does."""
     return signer.sign_transaction(
         TransactionRequest(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS, _VOID_FEES)
     )

@@ -1,4 +1,4 @@
-"""Where a key may lie. None of these holds a key, and `repr` of none shows a secret."""
+"""Where a signing key may be stored. No class here holds a key or shows a secret in `repr`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import NamedTuple, TypeAlias
 
 from oracle.domain.ids import Address
 
-# Chains that anybody may make on his own machine: Hardhat's and Anvil's, and Ganache's. A public
-# test network is none of them: its accounts are used again elsewhere, and its ether is not free.
+# Chains that anybody can run locally: Hardhat, Anvil and Ganache. Public test networks are excluded
+# because their accounts are reused elsewhere and their ether is not free.
 DEVELOPMENT_CHAINS = frozenset({1337, 31337})
 
-# What a remote signer calls the signing of typed data: most; Web3Signer.
+# JSON-RPC methods for signing typed data: most signers; Web3Signer.
 TYPED_DATA_METHODS = ("eth_signTypedData_v4", "eth_signTypedData")
 
 
@@ -22,7 +22,7 @@ class KeyFiles(NamedTuple):
 
     @classmethod
     def of(cls, keystore: Path | None, password_file: Path | None) -> "KeyFiles | None":
-        """Return the pair; None where one is missing."""
+        """Return the pair of paths, or None if one of them is missing."""
         if keystore is None or password_file is None:
             return None
         return cls(keystore, password_file)
@@ -30,9 +30,10 @@ class KeyFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KmsKey:
-    """A key of AWS KMS (ECC_SECG_P256K1, SIGN_VERIFY), by its id or ARN.
+    """A key in AWS KMS (ECC_SECG_P256K1, SIGN_VERIFY), by its id or ARN.
 
-    `region` and `endpoint` None: as AWS's own environment says. Credentials are AWS's own matter.
+    If `region` or `endpoint` is None, AWS's own environment settings apply. Credentials are always
+    taken from AWS's own configuration.
     """
 
     key_id: str
@@ -43,9 +44,9 @@ class KmsKey:
 
 @dataclass(frozen=True, slots=True)
 class RemoteKey:
-    """A key behind another host's JSON-RPC (Web3Signer, Clef): which account it must be.
+    """A key behind a JSON-RPC signer (Web3Signer, Clef), with the address that it must have.
 
-    The host is asked with a client certificate, a CA file or a token of a file, where given.
+    Requests use a client certificate, a CA file or a bearer token from a file, if configured.
     """
 
     url: str = field(repr=False)
@@ -60,7 +61,7 @@ class RemoteKey:
 
 @dataclass(frozen=True, slots=True)
 class VariableKey:
-    """A key in an environment variable: 64 hex digits. Development chains only."""
+    """A key in an environment variable, as 64 hex digits. Development chains only."""
 
     variable: str
 

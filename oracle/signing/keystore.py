@@ -1,6 +1,6 @@
-"""Key files: encrypted keystores (Web3 V3, EIP-2335) and their password files; new and old ones.
+"""Key files: encrypted keystores (Web3 V3, EIP-2335) and their password files.
 
-Neither a key nor a password ever stands in a message: what the libraries say is not repeated.
+Error messages never contain a key or a password; messages of the libraries are not repeated.
 """
 
 import json
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def accounts() -> "type[Account]":
-    """Return eth_account's door to keys: create, encrypt, decrypt, from_key, recover."""
+    """Import eth_account lazily and return its `Account` class."""
     limit = sys.getrecursionlimit()
     from eth_account import Account  # noqa: PLC0415  see above
 
-    # py_ecc, which comes along, raises it to what no C stack bears.
+    # Importing py_ecc raises the recursion limit beyond what the C stack can bear.
     sys.setrecursionlimit(limit)
     return Account
 
@@ -34,39 +34,39 @@ _OWNER_ONLY = 0o600
 _FOLDER_OF_OWNER = 0o700
 _PASSWORD_BYTES = 32
 _KEY_BYTES = 32
-# A shorter one would black out words of every line; nobody is helped by hiding it.
+# Redacting a shorter password would black out ordinary text in every log line.
 _SHORTEST_HIDDEN = 8
 
 
 def create_keystore(
     keystore: Path, password_file: Path, *, iterations: int | None = None
 ) -> Address:
-    """Make a new key and its random password; return the address.
+    """Create a new key with a random password and return its address.
 
-    `iterations` of PBKDF2: only throw-away chains take fewer than the library's own.
+    `iterations` is the PBKDF2 count; only throw-away chains use fewer than the library's default.
 
     Raises:
-        InputError: one of the files is there already, or cannot be written.
+        InputError: one of the files exists already or cannot be written.
     """
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
     account = accounts().create(secrets.token_hex(_KEY_BYTES))
     written = accounts().encrypt(account.key, password, kdf="pbkdf2", iterations=iterations)
-    # The password first: a keystore without its password would be a lost key.
+    # Write the password first: a keystore without its password is a lost key.
     _write_new(password_file, password + "\n")
     try:
         _write_new(keystore, json.dumps(written) + "\n")
     except InputError:
-        # Of a key that there is not; it would be in the way of the next try.
+        # Remove the password of a key that was not stored; the file would block the next attempt.
         password_file.unlink(missing_ok=True)
         raise
     return Address(account.address.lower())
 
 
 def address_in(keystore: Path) -> Address | None:
-    """Return the address that a keystore says it is of, without its password; None: it says none.
+    """Return the address stored in a keystore, without its password, or None if it has none.
 
     Raises:
-        InputError: the file is missing, readable by others, or no keystore.
+        InputError: the file is missing, readable by others, or not a keystore.
     """
     try:
         told = json.loads(read_secret(keystore))
@@ -79,10 +79,11 @@ def address_in(keystore: Path) -> Address | None:
 
 
 def unlock(keystore: Path, password_file: Path) -> bytes:
-    """Return the private key of a keystore.
+    """Decrypt a keystore and return its private key.
 
     Raises:
-        InputError: a file is missing, readable by others, no keystore, or the password is wrong.
+        InputError: a file is missing, readable by others or not a keystore, or the password is
+            wrong.
     """
     written = read_secret(keystore)
     password = read_secret(password_file).rstrip("\r\n")
@@ -93,7 +94,7 @@ def unlock(keystore: Path, password_file: Path) -> bytes:
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: is no keystore (no JSON)") from None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
-        # "MAC mismatch" of version 3, "Checksum mismatch" of EIP-2335.
+        # "MAC mismatch" is raised for version 3, "Checksum mismatch" for EIP-2335.
         if "mismatch" in str(error):
             raise InputError(f"{keystore}: the password in {password_file} is wrong") from None
         raise InputError(f"{keystore}: is no keystore of version 3 or EIP-2335") from None
@@ -103,10 +104,10 @@ def unlock(keystore: Path, password_file: Path) -> bytes:
 
 
 def read_secret(path: Path) -> str:
-    """Read a file that nobody but its owner may read.
+    """Read a file that only its owner may read.
 
     Raises:
-        InputError: it is missing or unreadable, or others may read it.
+        InputError: the file is missing, unreadable, or readable by others.
     """
     try:
         refuse_readable_by_others(path)
@@ -120,18 +121,18 @@ def read_secret(path: Path) -> str:
 
 
 def refuse_readable_by_others(path: Path) -> None:
-    """Look at who may read a file with a secret.
+    """Check that only the owner may access a file that holds a secret.
 
     Raises:
-        InputError: somebody beside its owner, and what to do about it.
-        OSError: it cannot be looked at.
+        InputError: group or others have access; the message names the fix.
+        OSError: the file cannot be inspected.
     """
     if path.stat().st_mode & _OTHERS:
         raise InputError(f"{path}: can be read by others; run chmod 600 on it")
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet; it is on the disk then, or nothing of it is left."""
+    """Create a file and fsync it; on failure no partial file is left."""
     try:
         opened = _opened(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A key in AWS KMS: it never leaves it; we send 32-byte digests and check what comes back.
+"""Signer for a key in AWS KMS: only 32-byte digests are sent, and every signature is verified.
 
 boto3 comes with the extra `kms` and is imported when such a key is configured.
 """
@@ -27,14 +27,15 @@ from oracle.signing.typed_data import Domain
 
 _ALGORITHM = "ECDSA_SHA_256"
 _USAGE = ("ECC_SECG_P256K1", "SIGN_VERIFY")
-# SubjectPublicKeyInfo of an uncompressed point of secp256k1 (RFC 5480): this, then x and y.
+# SubjectPublicKeyInfo of an uncompressed secp256k1 point (RFC 5480): this prefix, then x and y.
 _KEY_INFO = bytes.fromhex("3056301006072a8648ce3d020106052b8104000a03420004")
 _POINT_BYTES = 64
 _WORD_BYTES = 32
 _SEQUENCE, _INTEGER = 0x30, 0x02
-# What boto3's parser stumbles with over a 200 that no KMS wrote (a proxy's page), and we after it.
+# Raised by boto3's parser, or by this module, for a 200 response that no KMS wrote (a proxy's
+# page).
 _ODD = (AttributeError, KeyError, RecursionError, TypeError)
-# What an operator can do about it, by AWS's word.
+# Advice for the operator, by AWS error code.
 _ADVICE = {
     "NoRegionError": "no region is known; set keys.kms_region, or AWS_REGION",
     "NoCredentialsError": "no credentials are found where AWS's own tools look for them",
@@ -45,7 +46,7 @@ _ADVICE = {
 
 
 class _Client(Protocol):
-    """What we use of boto3's client, which has no types."""
+    """The part of the untyped boto3 KMS client that is used here."""
 
     def get_public_key(self, **asked: str) -> dict[str, Any]: ...
 
@@ -53,7 +54,7 @@ class _Client(Protocol):
 
 
 class KmsSigner:
-    """One account. `repr` shows its address alone."""
+    """Signer of one account in AWS KMS. `repr` shows only its address."""
 
     __slots__ = ("_address", "_client", "_key_id")
 
@@ -64,12 +65,12 @@ class KmsSigner:
 
     @classmethod
     def open(cls, place: KmsKey) -> "KmsSigner":
-        """Ask the KMS whose key it is.
+        """Fetch the public key from the KMS and return a signer for its address.
 
         Raises:
-            InputError: boto3 is not installed, no region or credentials are known, or there is no
-                such key for signing on secp256k1.
-            TransientError: the KMS does not answer.
+            InputError: boto3 is not installed, no region or credentials are configured, or there is
+                no such key for signing on secp256k1.
+            TransientError: the KMS does not respond.
         """
         client = _client(place)
         try:
@@ -77,7 +78,7 @@ class KmsSigner:
             public_key = bytes(told["PublicKey"])
         except _failures() as error:
             raise _unopened(place, error) from None
-        # The second name is the one that it had before 2021.
+        # The second field name was used before 2021.
         spec = told.get("KeySpec") or told.get("CustomerMasterKeySpec")
         if (spec, told.get("KeyUsage")) != _USAGE:
             raise InputError(
@@ -95,13 +96,13 @@ class KmsSigner:
         return self._address
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Sign a report or a kickout; another signature every time. See `Signer`."""
+        """Sign a report or a kickout; the signature differs on every call. See `Signer`."""
         digest = statement.digest(domain)
         raw = self._sign(bytes.fromhex(digest[2:])).raw
         return checked_statement(raw, digest, self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Sign a transaction of type 2; other bytes every time. See `Signer`."""
+        """Sign a type 2 transaction; the bytes differ on every call. See `Signer`."""
         signature = self._sign(keccak(unsigned(transaction)))
         return assembled(transaction, signature, self.address)
 
@@ -117,7 +118,7 @@ class KmsSigner:
         except _failures() as error:
             raise _unsigned(self.address, error) from None
         r, s = read_der(written)
-        # Which of the two points it was the KMS does not say: ours is the one of our account.
+        # KMS does not return the parity: try both and take the one that recovers the account.
         for parity in (0, 1):
             signature = EcdsaSignature(r, s, parity).lowered()
             if signature.account(digest) == self.address:
@@ -128,10 +129,10 @@ class KmsSigner:
 
 
 def read_der(written: bytes) -> tuple[int, int]:
-    """Return r and s of an ECDSA signature as KMS writes it (RFC 3279: a DER sequence of both).
+    """Return r and s of an ECDSA signature in the DER encoding of KMS (RFC 3279: one sequence).
 
     Raises:
-        WrongSignatureError: it is not exactly that.
+        WrongSignatureError: the bytes are not exactly one such sequence.
     """
     body, rest = _element(written, _SEQUENCE)
     first, after = _element(body, _INTEGER)
@@ -142,7 +143,7 @@ def read_der(written: bytes) -> tuple[int, int]:
 
 
 def _element(written: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return the contents of the first element and what follows it; none has 128 bytes."""
+    """Return the contents of the first element (under 128 bytes) and the bytes after it."""
     if len(written) < 2 or written[0] != tag or written[1] >= 128:  # noqa: PLR2004  DER's heads
         raise WrongSignatureError("the KMS answered with no signature")
     end = 2 + written[1]
@@ -176,7 +177,7 @@ def _client(place: KmsKey) -> _Client:
     settings = config.Config(
         connect_timeout=place.timeout_seconds,
         read_timeout=place.timeout_seconds,
-        # No second try: a lost answer is told, and the next turn asks again.
+        # No retry: a lost response is reported, and the next run requests a new signature.
         retries={"total_max_attempts": 1, "mode": "standard"},
     )
     try:
@@ -189,21 +190,21 @@ def _client(place: KmsKey) -> _Client:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What boto3 raises; it is there when this is asked."""
+    """Return the exceptions that boto3 raises; importable only once boto3 is installed."""
     errors = import_module("botocore.exceptions")
-    # ValueError: an endpoint that is no address.
+    # ValueError is raised for an invalid endpoint URL.
     return errors.BotoCoreError, errors.ClientError, ValueError, *_ODD
 
 
 def _code(error: Exception) -> str:
-    """Return AWS's word for a refusal, or the name of what went wrong; never a message."""
+    """Return AWS's error code, or the exception's class name; never a message."""
     response = getattr(error, "response", None)
     told = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
     return str(told) if told else type(error).__name__
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Tell whether the KMS understood and said no; 5xx and throttling are no such answers."""
+    """Return whether the KMS rejected the request; 5xx and throttling do not count."""
     response = getattr(error, "response", None)
     told = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     return 400 <= told.get("HTTPStatusCode", 0) < 500 and _code(error) != "ThrottlingException"  # noqa: PLR2004  HTTP

@@ -1,4 +1,4 @@
-"""A key in this process's memory: from a keystore file, or (development chains) a variable."""
+"""Signer for a key in process memory, from a keystore or (development chains) a variable."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,12 @@ from oracle.telemetry.safe_text import hide
 
 
 class KeySigner:
-    """One account. `repr` shows its address alone."""
+    """Signer of one account in memory. `repr` shows only its address."""
 
     __slots__ = ("__account", "_address")
 
     def __init__(self, key: bytes) -> None:
-        # Should it ever come into a line of the log, it is blacked out there.
+        # Redact the key in case it is ever logged.
         hide(key.hex())
         self.__account = accounts().from_key(key)
         self._address = Address(self.__account.address.lower())
@@ -32,10 +32,10 @@ class KeySigner:
     def open(
         cls, keystore: Path, password_file: Path, expected: Address | None = None
     ) -> "KeySigner":
-        """Unlock a keystore.
+        """Unlock a keystore and return its signer.
 
         Raises:
-            InputError: see `keys.unlock`; or the key's address is not the `expected` one.
+            InputError: see `unlock_keystore`; or the key's address is not `expected`.
         """
         key = unlock(keystore, password_file)
         try:
@@ -55,13 +55,13 @@ class KeySigner:
         return self._address
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Sign a report or a kickout; the same bytes every time."""
+        """Sign a report or a kickout; the same statement always gives the same bytes."""
         digest = statement.digest(domain)
         raw = self._sign(bytes.fromhex(digest[2:]))
         return checked_statement(raw, digest, self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Sign a transaction of type 2; the same bytes every time."""
+        """Sign a type 2 transaction; the same transaction always gives the same bytes."""
         signature = EcdsaSignature.of(self._sign(keccak(unsigned(transaction))))
         return assembled(transaction, signature, self.address)
 
@@ -70,24 +70,24 @@ class KeySigner:
 
 
 class SignatureWantedError(Exception):
-    """A dry run has come to what the real one would sign; its text says what that is."""
+    """A dry run reached a point where a signature is needed; the text describes the content."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlySigner:
-    """Satisfies `Signer`: the account of another key, without the key."""
+    """Signer for dry runs: has the account of another key, but never signs."""
 
     address: Address
 
     def sign_statement(self, statement: Statement, domain: Domain) -> NoReturn:
-        """Raise SignatureWantedError."""
+        """Raise DryRunSignatureError."""
         what = "report" if isinstance(statement, ReportStatement) else "proposal of a kickout"
         raise SignatureWantedError(
             f"the {what} in round {statement.round} would be signed for {domain.contract}"
         )
 
     def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:
-        """Raise SignatureWantedError."""
+        """Raise DryRunSignatureError."""
         raise SignatureWantedError(
             f"a transaction with nonce {transaction.nonce} would be signed, up to "
             f"{transaction.fees.max_fee} wei for each gas"

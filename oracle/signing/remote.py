@@ -1,7 +1,7 @@
-"""A key behind another host's JSON-RPC (Web3Signer, Clef, a KMS proxy): asked once, then checked.
+"""Signer for a key behind JSON-RPC (Web3Signer, Clef, a KMS proxy); responses are verified.
 
-One request, one answer, no retries, no redirects, a limit on time and size: `rpc.transport`. What
-comes back is believed in nothing (tests/faults/sending/cases.toml#f70).
+Each call sends one request, without retries or redirects, with limits on time and size
+(`rpc.transport`). No field of the response is trusted (tests/faults/sending/cases.toml#f70).
 """
 
 import itertools
@@ -32,22 +32,22 @@ from oracle.signing.typed_data import Domain, typed
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 from oracle.telemetry.safe_text import hide, without_secrets
 
-# A batch of starts is far smaller; a report of 1,024 words is 80 KiB in hex.
+# A batch of task starts is far smaller; a report of 1,024 words is 80 KiB in hex.
 _MOST_BYTES = 1 << 20
-# What a signer says when it refuses is shown, but not at any length.
+# Error messages of a signer are shown up to this many characters.
 _SHOWN = 200
 
 
 class RemoteSigner:
-    """One account. `repr` shows its address and host alone."""
+    """Signer of one account on another host. `repr` shows only its address and host."""
 
     __slots__ = ("_address", "_http", "_name", "_numbers", "_place")
 
     def __init__(self, place: RemoteKey) -> None:
-        """Nothing is asked yet.
+        """Read the credentials; no request is sent yet.
 
         Raises:
-            InputError: a file of the wire is missing or may be read by others.
+            InputError: a certificate or token file is missing or readable by others.
         """
         self._address = Address(place.address.lower())
         self._place = place
@@ -66,19 +66,19 @@ class RemoteSigner:
         return self._address
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Have a report or a kickout signed, as a whole EIP-712 structure. See `Signer`."""
+        """Request a signature of a report or a kickout as full EIP-712 data. See `Signer`."""
         written = json.dumps(typed(statement, domain))
         told = self._ask(self._place.typed_data_method, [self.address, written])
         raw = _bytes(told, self._name)
         if raw[-1:] in {b"\x00", b"\x01"}:
-            # Some write the parity alone.
+            # Some signers return the parity instead of v.
             raw = raw[:-1] + bytes([raw[-1] + 27])
         return checked_statement(raw, statement.digest(domain), self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Have a transaction of type 2 signed. See `Signer`."""
+        """Request a signature of a type 2 transaction. See `Signer`."""
         told = self._ask("eth_signTransaction", [asked_for(transaction, self.address)])
-        # Geth and Clef wrap it.
+        # Geth and Clef wrap the transaction in an object.
         raw = told.get("raw") if isinstance(told, dict) else told
         return compared(_bytes(raw, self._name), transaction, self.address)
 
@@ -98,17 +98,17 @@ class RemoteSigner:
         return _result(answer, number, f"the signer at {self._name}", method)
 
     def _post(self, asked: Mapping[str, object]) -> bytes:
-        """Return the answer's bytes.
+        """Send one request and return the response body.
 
         Raises:
-            RpcError: none, or not in time.
-            ValueError: another status, or too large.
+            RpcError: no response in time.
+            ValueError: an HTTP status other than 200, or a body over the size limit.
         """
         seconds = self._place.timeout_seconds
-        # Whoever drips bytes is never late for any one of them: as a whole it is.
+        # The total timeout stops a server that sends its response byte by byte.
         answer = self._http.post(json.dumps(asked).encode(), seconds, seconds)
         if answer.status != HTTPStatus.OK:
-            # A redirect too: no other host is shown what is to be signed.
+            # Redirects are rejected too, so that no other host sees the request.
             raise _NotSignedError(f"HTTP {answer.status}")
         if answer.is_cut:
             raise _NotSignedError(f"more than {_MOST_BYTES} bytes")
@@ -116,11 +116,11 @@ class RemoteSigner:
 
 
 class _NotSignedError(ValueError):
-    """An answer that is none, in words that hold no address."""
+    """The HTTP response is unusable; the message holds no URL."""
 
 
 def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, object]:
-    """Return the parameter of `eth_signTransaction`: every field that is signed."""
+    """Return the parameter of `eth_signTransaction` with every field that is signed."""
     asked: dict[str, object] = {
         "from": sender,
         "type": "0x2",
@@ -139,7 +139,7 @@ def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, obj
 def _access(place: RemoteKey) -> HttpAccess:
     certificate, ca_file, headers = None, None, dict[str, str]()
     if place.certificate is not None and place.certificate_key is not None:
-        # Read once for its mode: requests takes the paths.
+        # Read only to check the file mode: requests takes the paths.
         read_secret(place.certificate_key)
         certificate = (str(_there(place.certificate)), str(place.certificate_key))
     if place.ca_file is not None:
@@ -154,7 +154,7 @@ def _access(place: RemoteKey) -> HttpAccess:
 
 
 def _shortly(error: Exception) -> str:
-    """Return what went wrong, in words that hold no address."""
+    """Describe an error in a text that holds no URL."""
     if isinstance(error, RpcError):
         return error.words
     return str(error) if isinstance(error, _NotSignedError) else type(error).__name__
@@ -186,6 +186,6 @@ def _bytes(told: object, name: str) -> bytes:
         if isinstance(told, str) and told.startswith("0x"):
             return bytes.fromhex(told[2:])
     except ValueError:
-        # Said below, as of what is no text at all.
+        # Invalid hex is reported below, like a value that is not a string.
         told = None
     raise WrongSignatureError(f"the signer at {name} answered with no bytes")

@@ -1,8 +1,8 @@
-"""What a signature must be before anybody else sees it, whoever made it.
+"""Verification of signatures from any signer, before they are used or sent.
 
-Nothing that a key's place says is believed: the address is recovered from our own digest, and a
-transaction's bytes are rebuilt from what was asked for, so that no field can differ.
-See docs/decisions/0092-remote-signer-verification.md.
+No data of a signer is trusted: the address is recovered from the locally computed digest, and a
+transaction is rebuilt from the request, so that no field can differ. See
+docs/decisions/0092-remote-signer-verification.md.
 """
 
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ _ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _SIGNATURE_BYTES = 65
 _V = 27
 _TYPE = b"\x02"
-# The signature has 67 bytes. What differs by more is not taken apart to name the field: it may
-# take seconds, and of numbers of thousands of digits the library cannot even complain.
+# A signature adds 67 bytes. Far larger responses are not decoded to name the differing field:
+# decoding may take seconds, and numbers of thousands of digits cannot be formatted.
 _MOST_MORE = 1024
-# EIP-1559's, before the three of the signature.
+# Fields of EIP-1559, before the three of the signature.
 _NAMES = (
     *("chain id", "nonce", "tip", "max fee", "gas limit", "to", "value", "calldata"),
     "access list",
@@ -35,7 +35,7 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class EcdsaSignature:
-    """A signature on secp256k1; `parity` 0 or 1 is that of the point's y."""
+    """A signature on secp256k1; `parity` (0 or 1) is that of the point's y coordinate."""
 
     r: int
     s: int
@@ -43,10 +43,10 @@ class EcdsaSignature:
 
     @classmethod
     def of(cls, raw: bytes) -> "EcdsaSignature":
-        """Read r, s and v (27 or 28).
+        """Parse 65 bytes of r, s and v (27 or 28).
 
         Raises:
-            WrongSignatureError: it is not 65 bytes of that form.
+            WrongSignatureError: the bytes do not have that form.
         """
         if len(raw) != _SIGNATURE_BYTES or raw[-1] not in {_V, _V + 1}:
             raise WrongSignatureError("a signature is not 65 bytes that end in 27 or 28")
@@ -55,20 +55,20 @@ class EcdsaSignature:
 
     @property
     def raw(self) -> bytes:
-        """r, s, v: 65 bytes as the contract takes them."""
+        """Return r, s and v as the 65 bytes that the contract expects."""
         return self.r.to_bytes(32, "big") + self.s.to_bytes(32, "big") + bytes([self.parity + _V])
 
     @property
     def is_low(self) -> bool:
-        """Tell whether s lies in the lower half: the other half is a second form of the same."""
+        """Return whether s is in the lower half; a high s would allow a second, malleated form."""
         return 0 < self.s <= _ORDER // 2
 
     def lowered(self) -> "EcdsaSignature":
-        """Return the form of this signature with the low s."""
+        """Return the equivalent signature with low s."""
         return self if self.is_low else EcdsaSignature(self.r, _ORDER - self.s, 1 - self.parity)
 
     def account(self, digest: bytes) -> Address | None:
-        """Return whose signature of this digest it is; None: it is no signature."""
+        """Recover the address that signed a digest, or None if the signature is invalid."""
         try:
             key = Point(vrs=(self.parity, self.r, self.s)).recover_public_key_from_msg_hash(digest)
         except (BadSignature, ValidationError):
@@ -77,7 +77,7 @@ class EcdsaSignature:
 
 
 def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
-    """Tell whether one of these signatures of 65 bytes each is this account's of this digest."""
+    """Return whether one of the concatenated 65-byte signatures is by `address`, over `digest`."""
     for at in range(0, len(signatures), _SIGNATURE_BYTES):
         try:
             signature = EcdsaSignature.of(signatures[at : at + _SIGNATURE_BYTES])
@@ -89,10 +89,10 @@ def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
 
 
 def checked(signature: EcdsaSignature, digest: bytes, address: Address) -> EcdsaSignature:
-    """Return the signature if it is this account's of this digest, with a low s.
+    """Return the signature if it is by this account, over this digest, with low s.
 
     Raises:
-        WrongSignatureError: it is not.
+        WrongSignatureError: one of these conditions does not hold.
     """
     if not signature.is_low:
         raise WrongSignatureError(
@@ -109,23 +109,23 @@ def checked_statement(raw: bytes, digest: Hash, address: Address) -> bytes:
     """Return the 65 bytes if they are this account's signature of this digest.
 
     Raises:
-        WrongSignatureError: they are not.
+        WrongSignatureError: the signature is malformed, not low-s or by another account.
     """
     return checked(EcdsaSignature.of(raw), bytes.fromhex(digest[2:]), address).raw
 
 
 def unsigned(transaction: TransactionRequest) -> bytes:
-    """Return what the signature of a transaction of type 2 is over; its keccak256 is signed."""
+    """Return the signing payload of a type 2 transaction; its keccak256 is signed."""
     return _TYPE + encoded_list(_fields(transaction))
 
 
 def assembled(
     transaction: TransactionRequest, signature: EcdsaSignature, address: Address
 ) -> SignedBytes:
-    """Put a signature to a transaction.
+    """Combine a transaction and its signature into signed bytes.
 
     Raises:
-        WrongSignatureError: it is not this account's, or has a high s.
+        WrongSignatureError: the signature is by another account, or has a high s.
     """
     checked(signature, keccak(unsigned(transaction)), address)
     ends = [encoded_int(part) for part in (signature.parity, signature.r, signature.s)]
@@ -134,10 +134,10 @@ def assembled(
 
 
 def compared(raw: bytes, asked: TransactionRequest, address: Address) -> SignedBytes:
-    """Return the bytes if they are exactly what was asked for, signed by this account.
+    """Return the signed bytes if they are exactly the requested transaction by this account.
 
     Raises:
-        WrongSignatureError: they are not; it says which field differs.
+        WrongSignatureError: the bytes differ from the request; the message names the fields.
     """
     if len(raw) > len(unsigned(asked)) + _MOST_MORE:
         raise WrongSignatureError(f"{address} answered with far more than a transaction")
@@ -161,7 +161,7 @@ def compared(raw: bytes, asked: TransactionRequest, address: Address) -> SignedB
 
 
 def _parts(raw: bytes) -> list[bytes] | None:
-    """Take a transaction of type 2 apart; an empty list reads as nothing; None: it is none."""
+    """Decode the fields of a type 2 transaction, or return None; an empty list becomes b""."""
     if raw[:1] != _TYPE:
         return None
     try:
@@ -186,7 +186,7 @@ def _fields(transaction: TransactionRequest) -> list[bytes]:
 
 
 def _contents(transaction: TransactionRequest) -> list[bytes]:
-    """In EIP-1559's order; value 0 and no access list."""
+    """Return the field contents in the order of EIP-1559; value 0 and no access list."""
     numbers = (
         *(transaction.chain_id, transaction.nonce),
         *(transaction.fees.tip, transaction.fees.max_fee, transaction.gas_limit),

@@ -1,4 +1,4 @@
-"""What a key is asked for, wherever it lies: statements (signer) or transactions (transmitter)."""
+"""Interface of signing keys: statements (role signer) and transactions (role transmitter)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
@@ -11,18 +11,18 @@ Statement: TypeAlias = ReportStatement | KickStatement
 
 
 class SignerRefusedError(TransientError):
-    """The key's guard said no: by its policy, or because it does not know the key or us.
+    """The signer refused the request by policy, or because key or caller is unknown to it.
 
-    Asking again helps only after a person has changed something there.
+    A retry helps only after an operator has changed the signer's configuration.
     """
 
 
 class WrongSignatureError(FatalError):
-    """What came back was not what was asked for: it is thrown away, and the signer not trusted."""
+    """The signer returned a wrong signature; it is discarded, and the signer is not trusted."""
 
 
 class Fees(NamedTuple):
-    """The most we pay for a unit of gas, and what of it goes to whoever builds the block; wei."""
+    """Maximum fee per unit of gas and the priority fee within it, both in wei."""
 
     max_fee: int
     tip: int
@@ -30,7 +30,7 @@ class Fees(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequest:
-    """A transaction to be signed; `to` None deploys. Value is always 0."""
+    """A transaction to be signed; `to` is None for a deployment. Value is always 0."""
 
     chain_id: int
     nonce: int
@@ -42,40 +42,40 @@ class TransactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class SignedBytes:
-    """What goes to `eth_sendRawTransaction`, and the hash it is known by."""
+    """Signed transaction for `eth_sendRawTransaction`, and its hash."""
 
     raw: bytes
     hash: Hash
 
 
 class Signer(Protocol):
-    """One account. Its key may lie in a file, a KMS or another host.
+    """Signer of one account. The key may be stored in a file, a KMS or on another host.
 
-    Whoever implements it checks what comes back before it hands it on: the address recovered from
-    our own digest, low-s, and every field of a decoded transaction (`signers.checking`). It never
-    asks twice: a lost answer is a `TransientError`, and never means that nothing was signed.
-    Ask it outside of database transactions: it may take seconds.
-    See docs/explanation/reports.md#off-chain-signatures.
+    An implementation verifies each result before returning it: the address recovered from the
+    locally computed digest, low s, and every field of a decoded transaction
+    (`signing.signature_checks`). It never retries: a lost response is a `TransientError` and does
+    not mean that nothing was signed. Call it outside database transactions, because it may take
+    seconds. See docs/explanation/quorum.md#why-signatures.
     """
 
     @property
     def address(self) -> Address:
-        """Whose key it is, in lower case."""
+        """Return the address of the key, in lower case."""
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
         """Sign a report or a kickout (EIP-712): r, s, v (27 or 28), 65 bytes.
 
         Raises:
-            TransientError: the key cannot be reached now; what was asked may have been signed.
-            SignerRefusedError: it was, and said no.
-            WrongSignatureError: what came back is not this account's signature of this statement.
+            TransientError: the key is unreachable now; the statement may have been signed.
+            SignerRefusedError: the signer responded and refused.
+            WrongSignatureError: the result is not this account's signature of this statement.
         """
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Sign a transaction of type 2.
+        """Sign a type 2 transaction.
 
         Raises:
-            TransientError: the key cannot be reached now; what was asked may have been signed.
-            SignerRefusedError: it was, and said no.
-            WrongSignatureError: what came back is another transaction or somebody else's.
+            TransientError: the key is unreachable now; the transaction may have been signed.
+            SignerRefusedError: the signer responded and refused.
+            WrongSignatureError: the result is another transaction, or is signed by another account.
         """

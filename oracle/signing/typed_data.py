@@ -1,4 +1,4 @@
-"""What signers sign (EIP-712), as QoSOracle.sol computes it: digests of reports and kickouts."""
+"""EIP-712 data of reports and kickouts, hashed as in QoSOracle.sol."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ _REPORT_TYPE = (
 )
 _KICK_TYPE = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
 _NAME, _VERSION = "QoSOracle", "2"
-# Seconds: the contract takes no signature that is good for longer (OracleHead.sol).
+# Seconds: the contract rejects signatures with a longer lifetime (OracleHead.sol).
 MAX_TTL_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where a signature counts: one contract on one chain."""
+    """EIP-712 domain: the contract and chain for which a signature is valid."""
 
     chain_id: int
     contract: Address
@@ -31,7 +31,7 @@ class Domain:
 class ReportStatement:
     """One round, on top of `prev`, under the configuration `config`; `deadline` in unix seconds.
 
-    `blob`: whom it registers and its words (docs/reference/report-format.md#data).
+    `blob` holds the registrations and the words (docs/reference/report-format.md#data).
     """
 
     config: Hash
@@ -44,13 +44,13 @@ class ReportStatement:
 
     @property
     def data_hash(self) -> Hash:
-        """keccak256 of the blob: all that is signed of it."""
+        """Return the keccak256 of the blob; the signature covers only this hash."""
         return Hash("0x" + keccak(self.blob).hex())
 
     def digest(self, domain: Domain, data_hash: Hash | None = None) -> Hash:
-        """Return what is signed, and what the contract names it by.
+        """Return the digest that is signed and by which the contract identifies the report.
 
-        `data_hash` where the blob itself is not known.
+        Pass `data_hash` if the blob itself is not available.
         """
         return _digest(_report(self, domain, data_hash or self.data_hash))
 
@@ -59,9 +59,9 @@ class ReportStatement:
 class KickStatement:
     """A kickout of a node under the configuration `config`; `deadline` in unix seconds.
 
-    `report`: the digest of one of the last accepted rounds. On a chain where it is none of them
-    the statement is nobody's. `round` says which of them, for whoever looks it up: it is not
-    signed, for it follows.
+    `report` is the digest of one of the last accepted rounds; on a chain without that round the
+    statement is invalid. `round` is the number of that round; it follows from `report` and is not
+    signed.
     """
 
     config: Hash
@@ -72,7 +72,7 @@ class KickStatement:
     deadline: int
 
     def digest(self, domain: Domain) -> Hash:
-        """Return what is signed."""
+        """Return the digest that is signed."""
         return _digest(typed(self, domain))
 
 
@@ -81,11 +81,11 @@ def config_digest(
 ) -> Hash:
     """Return the digest of a configuration, as the contract computes it.
 
-    Signatures die with every rotation, change of rules, chain and contract.
-    See docs/reference/report-format.md#what-is-signed.
+    Every rotation, change of rules, chain or contract invalidates existing signatures. See
+    docs/reference/report-format.md#what-is-signed.
     """
     head = (domain.chain_id, domain.contract, count)
-    # abi.encode: six words, the fourth of them the place of the list, which follows.
+    # abi.encode: six words, the fourth of which is the offset of the list that follows.
     words = [
         *(_word(value) for value in (head[0], int(head[1], 16), head[2], 6 * 32, quorum)),
         bytes.fromhex(rules_hash[2:]),
@@ -99,7 +99,7 @@ def _word(value: int) -> bytes:
 
 
 def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
-    """Return the statement as EIP-712's structure, for signers that want to see what they sign."""
+    """Return the statement as EIP-712 data, for signers that show what they sign."""
     if isinstance(statement, ReportStatement):
         return _report(statement, domain, statement.data_hash)
     message = {
@@ -145,7 +145,7 @@ def _members(written: str) -> list[dict[str, str]]:
 
 
 def _digest(structure: dict[str, Any]) -> Hash:
-    # By the door that takes care of what comes along with eth_account.
+    # Import eth_account with its recursion limit restored.
     accounts()
     from eth_account.messages import encode_typed_data  # noqa: PLC0415  it takes half a second
 

@@ -1,7 +1,7 @@
-"""What happened lately, of all nodes together: counted by time, and one by one.
+"""Recent activity of all nodes: counts over time, and single changes.
 
-There is no index by time. Blocks have one, and times only grow with them: the first block of a
-time is found by halving.
+No index leads by time. Blocks have one, and block times only grow, so the first block at or after a
+time is found by bisection.
 """
 
 from bisect import bisect_left
@@ -44,7 +44,7 @@ from oracle.store.tables.state_tables import (
 
 
 class NodeStep(NamedTuple):
-    """A score of a node, or a change of its reliability, which `score` None says."""
+    """A score of a node, or a change of its reliability (then `score` is None)."""
 
     block: int
     time: int
@@ -57,22 +57,22 @@ class ActivityRepository:
         self._connection = connection
 
     def scores_by_time(self, start: int, width: int, last: int) -> dict[int, int]:
-        """Count scores since the time `start` by part of `width` seconds, numbered from 0.
+        """Count scores since `start` in buckets of `width_seconds`, numbered from 0.
 
-        `last`: the newest block.
+        `last_block` is the newest block.
         """
         return self._counts(score, (start, width, last))
 
     def timeouts_by_time(self, start: int, width: int, last: int) -> dict[int, int]:
-        """Count timeouts in the same way."""
+        """Count timeouts since `start` in buckets of `width_seconds`, numbered from 0."""
         timed_out = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
         return self._counts(reliability_change, (start, width, last), timed_out)
 
     def count_ended(self, first: int, last: int) -> tuple[int, int]:
-        """Count the tasks of nodes that ended in the blocks `first` to `last`, and those nodes.
+        """Count the tasks that ended in the blocks `first_block` to `last_block`, and their nodes.
 
-        A task counts by its score, or by what its end did to the node's reliability. The success
-        of a task that is not scored leaves no row where the reliability is 1, and does not count.
+        A task counts if it has a score, or if its end changed the node's reliability. A successful
+        task without a score leaves no row if the reliability is 1, and does not count.
         """
         parts = [
             select(table.c.node, table.c.task).where(
@@ -86,14 +86,14 @@ class ActivityRepository:
         return int(tasks), int(nodes)
 
     def changes_since(self, time: int, first: int, limit: int) -> list[ReliabilityChange]:
-        """Return the first changes of reliability at `time` or later, of all nodes, in order.
+        """Return the first reliability changes at `time` or later, of all nodes, in order.
 
-        `first`: a block below which nothing is of this time or later.
+        `first_block` is a block below which no row has this time or a later one.
         """
         return [change_of(row) for row in self._since(reliability_change, time, first, limit)]
 
     def turns_since(self, time: int, first: int, limit: int) -> list[MembershipChange]:
-        """Return the first turns of membership in the same way."""
+        """Return the first membership changes at `time` or later, of all nodes, in order."""
         return [turn_of(row) for row in self._since(membership_change, time, first, limit)]
 
     def kickouts_since(self, block: int) -> list[KickoutDue]:
@@ -103,14 +103,14 @@ class ActivityRepository:
         return [interval_of(row) for row in self._connection.execute(chosen)]
 
     def last_steps(self, nodes: Iterable[Address], depth: int) -> dict[Address, list[NodeStep]]:
-        """Return the last `depth` scores of each node, and the changes of H beside them, in order.
+        """Return the last `depth` scores of each node and the changes of H since, in order.
 
-        Of the changes those since the first of these scores, and the one before. One question.
+        The last change of H before the first of these scores is included. One query.
         """
         wanted = [raw(address) for address in nodes]
         scores = _last_scores(wanted, depth)
         both = _as_steps(scores).union_all(_changes_beside(wanted, scores)).subquery()
-        # A score and a change of one block: in the order in which they were said.
+        # A score and a change of the same block stay in the order of their events.
         order = ("node", "block", "tx", "log", "sub", "kind", "seq")
         told = [both.c[name] for name in ("node", "block", "time", "score", "h_after")]
         rows = self._connection.execute(select(*told).order_by(*(both.c[name] for name in order)))
@@ -120,7 +120,7 @@ class ActivityRepository:
         }
 
     def first_block_at(self, time: int, last: int) -> int:
-        """Return a block below which nothing is of this time or later; at most `last` + 1."""
+        """Return a block below which no row has this time or a later one; max `last_block` + 1."""
         return self._first_block_at(reliability_change, time, last)
 
     def _first_block_at(self, table: Table, time: int, last: int) -> int:
@@ -165,7 +165,7 @@ def _as_steps(scores: Subquery) -> Select[*tuple[Any, ...]]:
 
 
 def _changes_beside(wanted: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
-    """Choose the changes since a node's first score of these, and the block of one before."""
+    """Select the changes from the block before a node's first selected score on."""
     change = reliability_change
     begins = (
         select(scores.c.node, func.min(scores.c.block).label("block"))

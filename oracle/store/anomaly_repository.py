@@ -1,4 +1,4 @@
-"""Events that broke a rule and were ignored, appended only."""
+"""Events that broke a rule and were ignored; append-only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ class AnomalyRepository:
         self._connection = connection
 
     def append(self, anomalies: Sequence[Anomaly]) -> None:
-        """Write anomalies down."""
+        """Append anomalies."""
         append(
             self._connection,
             anomaly,
@@ -34,12 +34,12 @@ class AnomalyRepository:
         return [_anomaly_of(row) for row in reversed(rows)]
 
     def count(self) -> int:
-        """Count them all."""
+        """Count all anomalies."""
         counted = select(func.count()).select_from(anomaly)
         return int(self._connection.execute(counted).scalar_one())
 
     def counts(self) -> dict[str, int]:
-        """Count them by the rule that was broken."""
+        """Count anomalies by the rule that was broken."""
         counted = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
         return {rule: int(number) for rule, number in self._connection.execute(counted)}
 

@@ -1,9 +1,9 @@
-"""The bulk paths: many rows of one table at the speed of the driver.
+"""Bulk writes and reads: many rows of one table at the speed of the driver.
 
-Rows are tuples in the order of the table's columns. SQLite takes them as they are. PostgreSQL
-takes many rows by COPY, after those of the same key are deleted where they are replaced; few ones,
-and those that may be left alone, as an array for each column.
-See docs/explanation/storage.md#bulk-writes.
+Rows are tuples in the order of the table's columns. SQLite takes them as they are. PostgreSQL takes
+many rows by COPY, after deleting rows of the same key if they are to be replaced; for few rows, and
+for rows that may be kept, it takes one array per column. See
+docs/explanation/storage.md#bulk-writes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,13 +33,13 @@ Row = tuple[Any, ...]
 # Below this many rows COPY costs more than it saves
 # (docs/explanation/storage.md#bulk-writes).
 _COPY_FROM = 50
-# Keys in one question; short ones are compiled and planned faster.
+# Keys per query; shorter queries are compiled and planned faster.
 KEYS = 500
-# Of keys as bytes: as text, which the driver prefers for arrays, each is escaped by itself.
+# Keys are passed as binary: in text format, the driver's default for arrays, each is escaped.
 _ANY = "ANY(%b)"
 
 _Insert = TypeVar("_Insert", sqlite.Insert, postgresql.Insert)
-# SQL text for `exec_driver_sql` with tuples: places instead of names.
+# Dialects that compile SQL for `exec_driver_sql` with positional parameters.
 _DIALECTS = {
     "sqlite": cast("Callable[..., Dialect]", sqlite.dialect)(paramstyle="qmark"),
     "postgresql": cast("Callable[..., Dialect]", postgresql.dialect)(paramstyle="format"),
@@ -47,20 +47,20 @@ _DIALECTS = {
 
 
 class _Meeting(Enum):
-    """What becomes of a row whose key is there already."""
+    """How an insert treats a row whose key exists already."""
 
     FAIL = "fail"
     REPLACE = "replace"
     KEEP = "keep"
-    # An orphan of the same key becomes canonical again, as it is said now.
+    # An orphan of the same key becomes canonical again, with the new values.
     REVIVE = "revive"
 
 
 def append(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Insert rows that are not there.
+    """Insert new rows.
 
     Raises:
-        IntegrityError: one is there.
+        IntegrityError: a row with one of the keys exists already.
     """
     if _is_copied(connection, rows):
         _copy(connection, target, rows)
@@ -69,7 +69,7 @@ def append(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def upsert(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Insert rows, or replace those of the same key; no key twice."""
+    """Insert rows, or replace those of the same key; no key may occur twice."""
     if _is_copied(connection, rows) and len(target.primary_key) == 1:
         _delete(connection, target, rows)
         _copy(connection, target, rows)
@@ -78,14 +78,14 @@ def upsert(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def append_missing(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert the rows whose key is not there, leave the others alone; return how many."""
+    """Insert the rows whose key does not exist yet, keep the others; return how many."""
     return _merge(connection, target, rows, _Meeting.KEEP)
 
 
 def append_canonical(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert raw rows; one that is there as an orphan becomes canonical again, as said now.
+    """Insert raw rows; an orphan of the same key becomes canonical, with the new values.
 
-    Returns how many became canonical by it.
+    Return how many rows became canonical.
     """
     return _merge(connection, target, rows, _Meeting.REVIVE)
 
@@ -93,7 +93,7 @@ def append_canonical(connection: Connection, target: Table, rows: list[Row]) -> 
 def fetch(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows whose key, the table's only key column, is among `keys`.
 
-    As the driver gives them: SQLite's flags are 0 and 1.
+    Values are as the driver returns them: SQLite's booleans are 0 and 1.
     """
     wanted, dialect = list(keys), connection.dialect.name
     for at in range(0, len(wanted), KEYS):
@@ -117,7 +117,7 @@ def _is_copied(connection: Connection, rows: list[Row]) -> bool:
 
 
 def _delete(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Delete the rows of the same keys, the table's only key column."""
+    """Delete the rows with the same keys; the table has one key column."""
     (key,) = target.primary_key.columns
     place = target.columns.keys().index(key.name)
     connection.exec_driver_sql(_deleted(target), ([row[place] for row in rows],))
@@ -143,14 +143,15 @@ def _copy(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import Error, sql  # noqa: PLC0415  most databases are SQLite's
 
     names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
-    # As bytes: as text every byte of ours would be two digits.
+    # Binary format: in text format every byte would take two digits.
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(target.name), names
     )
     try:
         _send(connection, statement, _types(target), rows)
     except Error as error:
-        # As of any other statement: `translated` knows SQLAlchemy's errors only.
+        # Wrapped like the error of any statement: `translate_db_error` handles only SQLAlchemy's
+        # errors.
         of_copy = statement.as_string(), None, error, Error
         raise DBAPIError.instance(*of_copy, dialect=connection.dialect) from error
 
@@ -160,7 +161,7 @@ def _send(connection: Connection, copying: "Composed", types: list[str], rows: l
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:
-        # For BYTEA the driver would choose one that is written in Python.
+        # By default the driver uses a dumper for BYTEA that is written in Python.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         with cursor.copy(copying) as copy:
             copy.set_types(types)
@@ -170,7 +171,7 @@ def _send(connection: Connection, copying: "Composed", types: list[str], rows: l
 
 @lru_cache(maxsize=64)
 def _types(target: Table) -> list[str]:
-    """Return what PostgreSQL calls the types of the columns."""
+    """Return PostgreSQL's type names of the columns."""
     dialect = _DIALECTS["postgresql"]
     return [each.type.compile(dialect).lower() for each in target.columns]
 

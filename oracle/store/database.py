@@ -1,4 +1,4 @@
-"""The store: one transaction over everything, committed where the story ends.
+"""The store: unit of work over all repositories, committed as one transaction.
 
 See docs/explanation/storage.md#unit-of-work.
 """
@@ -66,7 +66,7 @@ from oracle.store.state.undo_journal import UndoJournal
 
 
 class UnitOfWork:
-    """One transaction; each repository has the verbs that are used, and none commits."""
+    """One transaction with all repositories; none of them commits."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -94,7 +94,7 @@ class UnitOfWork:
         self._open_outgoing(connection)
 
     def _open_ops(self, connection: Connection) -> None:
-        """Open what the daemon keeps of its own work."""
+        """Open the repositories of the daemon's own operation."""
         self.lease = Lease(connection)
         self.health = HealthRepository(connection)
         self.coverage = CoverageRepository(connection)
@@ -107,17 +107,17 @@ class UnitOfWork:
         self.notices = NoticeRepository(connection)
 
     def _open_dispatch(self, connection: Connection) -> None:
-        """Open what is planned for tasks that wait, and what a gateway's service keeps."""
+        """Open the repositories of planned assignments and of the gateway's service."""
         self.gateway = GatewayRepositories(connection)
         self.draws = DrawRepository(connection)
         self.downloads = DownloadRepository(connection)
 
     def replica_lag_seconds(self) -> float | None:
-        """Return how far this copy of the database is behind; None: it is no copy."""
+        """Return how far this replica is behind, or None if it is not a replica."""
         return replica_lag_seconds(self._connection)
 
     def _open_history(self, connection: Connection) -> None:
-        """Open what happened to nodes."""
+        """Open the repositories of node histories."""
         self.scores = ScoreRepository(connection)
         self.reliability = ReliabilityRepository(connection)
         self.memberships = MembershipRepository(connection)
@@ -127,7 +127,7 @@ class UnitOfWork:
         self.activity = ActivityRepository(connection)
 
     def _open_outgoing(self, connection: Connection) -> None:
-        """Open what we say and want on chain, which has one journal."""
+        """Open the repositories of reports, signatures and transactions; they share a journal."""
         self.outbox = Outbox(connection)
         journal = self.outbox.journal
         self.reports = ReportRepository(connection)
@@ -136,15 +136,15 @@ class UnitOfWork:
         self.peer_statements = PeerStatementRepository(connection)
 
     def uncover_above(self, number: int) -> None:
-        """Forget how well the blocks above `number` were read; part of every way back."""
+        """Discard coverage and verification above block `number`; part of every rollback."""
         self.coverage.cut_above(number)
         self.verified_blocks.forget_above(number)
         self.dead_letters.orphan_above(number)
 
     def changes(self, changes: Changes, rule_set: int) -> None:
-        """Write everything that a fold drained, in bulk; its pre-images into the journal.
+        """Write all changes of a fold in bulk, and their pre-images into the journal.
 
-        `rule_set` is the number of the rules that it was folded by.
+        `rule_set` is the number of the rules that were applied.
         """
         self.nodes.save(changes.nodes.values())
         self.tasks.save(changes.tasks.values())
@@ -161,14 +161,14 @@ class UnitOfWork:
 
 
 class Store:
-    """A database whose tables are the code's; made by `open`, closed by `close` or a `with`."""
+    """A database with this version's schema; created by `open`, closed by `close` or `with`."""
 
     def __init__(self, url: URL) -> None:
-        """Use `open`, which checks what it opens."""
+        """Set up without checks; call `open` instead, which checks the schema."""
         self._url = url
-        # Whether this process has ever written to it.
+        # Whether this process has ever committed a write.
         self._was_written = False
-        # Whether the server never confirmed our last COMMIT, nor refused it.
+        # Whether the server neither confirmed nor refused the last COMMIT.
         self._has_unknown_commit = False
         self._epoch: int | None = None
         self._file = file_identity(url)
@@ -177,33 +177,34 @@ class Store:
     def open(cls, url: str, *, create: bool = False) -> "Store":
         """Open `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
 
-        `create` makes the tables in an empty database; an older one is never migrated here.
+        `create` creates the tables in an empty database; an older schema is never migrated here.
 
         Raises:
-            InputError: unreachable, unwritable, wrong password, tables older or newer than the
-                code or missing; one line that says what to do.
+            InputError: unreachable, unwritable, wrong password, or a missing, older or newer
+                schema; one line with the remedy.
         """
         check_schema(url, create=create)
         return cls(parsed(url))
 
     def fence(self, epoch: int) -> None:
-        """Write from now on only as the holder of the lease that has this epoch.
+        """From now on, write only while the lease has this epoch.
 
-        What a process had fetched before it stalled is not written once another has taken over.
+        Data that a process fetched before it stalled is not written after another process has taken
+        over.
         """
         self._epoch = epoch
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
-        """Write: committed on a clean exit, rolled back by any exception.
+        """Open a write transaction: committed on a clean exit, rolled back on any exception.
 
         Raises:
-            UnknownCommitError: the connection was lost during COMMIT. The next transaction, of
-                any kind, waits until the server has decided, and shows what it decided.
-            TransientError: another writer holds the database, the connection was lost, or it
-                could be written a while ago and cannot now: a disk, or a server, that comes back.
-            InputError: the database could never be written, or its file was deleted or replaced.
-            FatalError: it is fenced, and another process has taken over.
+            UnknownCommitError: the connection was lost during COMMIT. The next transaction of any
+                kind waits until the server has decided, and shows the result.
+            TransientError: another writer holds the database, the connection was lost, or a
+                database that was writable before is not writable now (disk or server).
+            InputError: the database was never writable, or its file was deleted or replaced.
+            FatalError: the store is fenced, and another process has taken over.
         """
         self._await_unknown_commit()
         is_committing = False
@@ -229,24 +230,24 @@ class Store:
     def _await_unknown_commit(self) -> None:
         """Wait until the server has ended the transaction whose COMMIT it did not confirm.
 
-        That transaction holds the writers' lock until then: whoever read the state sooner would
-        do the same work a second time.
+        That transaction holds the writers' lock until then; reading the state earlier would repeat
+        the same work.
 
         Raises:
-            TransientError: the server is away, or the transaction is still under way.
+            TransientError: the server is unreachable, or the transaction is still under way.
         """
         if not self._has_unknown_commit:
             return
         with self._translating(), self._writing.begin():
-            # To begin is to take the writers' lock.
+            # Beginning a transaction takes the writers' lock.
             pass
         self._has_unknown_commit = False
 
     def _refuse_replaced_file(self) -> None:
-        """Commit nothing into a file that has no name any more: nobody would ever see it.
+        """Refuse to commit into a file that was unlinked: the data would be lost.
 
         Raises:
-            InputError: another file, or none, is where the database was opened.
+            InputError: the path of the database is now missing or another file.
         """
         if file_identity(self._url) != self._file:
             raise InputError(
@@ -257,7 +258,7 @@ class Store:
 
     @property
     def disk(self) -> Path | None:
-        """The folder of SQLite's file; None: a server keeps the data."""
+        """Return the directory of SQLite's file, or None for a server."""
         if self._url.get_backend_name() != "sqlite":
             return None
         return Path(self._url.database or "").absolute().parent
@@ -278,7 +279,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[UnitOfWork]:
-        """Read one snapshot, on a connection of its own, beside a writer; keep it short.
+        """Open a read transaction on its own connection: one snapshot; keep it short.
 
         Raises:
             TransientError: the connection was lost.
@@ -289,12 +290,12 @@ class Store:
 
     @contextmanager
     def copied(self) -> Iterator[str | None]:
-        """Yield the address of a copy of now, which is gone afterwards; None: of SQLite only.
+        """Yield the URL of a temporary copy of the database, or None unless it is SQLite.
 
-        It lies beside the file, takes as much room, and disturbs no writer meanwhile.
+        The copy lies beside the database file, takes as much disk space, and blocks no writer.
 
         Raises:
-            TransientError: there is no room for it, or the connection was lost.
+            TransientError: there is no space for the copy, or the connection was lost.
         """
         if self._url.get_backend_name() != "sqlite":
             yield None
@@ -319,7 +320,7 @@ class Store:
                 raise TransientError(f"no copy can be made beside the database: {error}") from None
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         for engine in (self._writing, self._reading):
             engine.dispose()
 

@@ -1,4 +1,4 @@
-"""What the database's errors mean: try again, or tell the user. No message holds a password."""
+"""Translates database errors into retryable and user errors. No message holds a password."""
 
 import sqlite3
 
@@ -7,25 +7,25 @@ from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError as NoConne
 
 from oracle.errors import InputError, OracleError, TransientError
 
-# PostgreSQL's SQLSTATE (appendix A of its manual) and what the user can do about it.
+# PostgreSQL SQLSTATEs (appendix A of its manual) that the user must resolve.
 _USERS_FAULTS = {
     "42501": "the user has no right to do this",
 }
-# Whole classes of SQLSTATE that pass by themselves: connection, resources, shutdown, locks.
+# SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
 _PASSING_CLASSES = ("08", "53", "57", "40", "55")
-# Of these the connection itself is over: lost, or ended by the server.
+# Of these, the classes in which the connection is lost or was ended by the server.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
-# A standby, or one whose disk is nearly full; it is promoted, or the disk is emptied.
+# A standby, or a server whose disk is nearly full; resolved by promotion or by freeing space.
 _READ_ONLY = "25006"
 _ANOTHER_WRITER = "another process is writing to it"
-# While connecting libpq passes on no SQLSTATE, only words.
+# While connecting, libpq provides no SQLSTATE, only a message.
 _REFUSALS = {
     "password authentication failed": "the password is wrong",
     "no password supplied": "it wants a password",
     "no pg_hba.conf entry": "the server refuses this user from here (pg_hba.conf)",
 }
-# SQLite has words only.
+# SQLite provides only a message.
 _SQLITE_FAULTS = {
     "readonly": "the file or its folder is read-only",
     "unable to open": "the file cannot be opened: check its folder and its permissions",
@@ -41,10 +41,10 @@ _SQLITE_PASSING = {
 
 
 class UnknownCommitError(TransientError):
-    """A transaction of which nobody knows whether it was committed: its answer was lost.
+    """A transaction whose outcome is unknown: the response to COMMIT was lost.
 
-    It is neither a success nor a failure. Whatever memory holds of it is dropped, and what
-    follows begins with the state that the database shows.
+    The transaction counts neither as a success nor as a failure. Results held in memory are
+    dropped, and the next work starts from the state in the database.
     """
 
     def __init__(self, reason: str) -> None:
@@ -55,7 +55,7 @@ class UnknownCommitError(TransientError):
 
 
 def shown(url: URL) -> str:
-    """Name a database without its password, whatever part of the URL that stands in."""
+    """Return the name of a database without its password, wherever the URL holds it."""
     if url.get_backend_name() == "sqlite":
         return f"database {url.database}"
     user = f"{url.username}@" if url.username else ""
@@ -65,7 +65,7 @@ def shown(url: URL) -> str:
 
 
 def translated(error: Exception, url: URL) -> OracleError | None:
-    """Return what `error` means for us; None: a bug of ours, to be raised as it is."""
+    """Translate a database error, or return None for a programming error."""
     if isinstance(error, NoConnection):
         return TransientError(f"{shown(url)}: all connections are taken")
     if not isinstance(error, DBAPIError):
@@ -118,7 +118,7 @@ def _is_sqlite(error: DBAPIError) -> bool:
 
 
 def _refusal(state: str, words: str) -> str | None:
-    """Name what the server refused while connecting, where libpq passes no SQLSTATE on."""
+    """Return why connecting failed; libpq then provides a message but no SQLSTATE."""
     if state:
         return None
     if words.endswith("does not exist"):

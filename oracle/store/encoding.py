@@ -1,6 +1,6 @@
-"""How our values stand in columns: hex as bytes, positions and lists as text, wei as 32 bytes.
+"""Column encodings: hex as bytes, positions and lists as text, wei as 32 bytes.
 
-One pair of functions a kind; nothing else converts.
+Each kind has one pair of functions; all conversions go through them.
 """
 
 from functools import lru_cache
@@ -14,23 +14,23 @@ from oracle.domain.events.network_events import Version
 
 _WEI_BYTES = 32
 HASH_BYTES = 32
-# What BIGINT can hold. Beyond it stand only sizes and time limits that somebody made up, and no
-# rule tells two such numbers apart.
+# The largest BIGINT. Only made-up sizes and time limits exceed it, and no rule distinguishes two
+# such values.
 _LARGEST = INT63_MAX
 
 
 def raw(text: str) -> bytes:
-    """`0x` hex as bytes."""
+    """Convert `0x` hex to bytes."""
     return bytes.fromhex(text[2:])
 
 
 def hexed(value: bytes) -> str:
-    """Bytes as lower-case `0x` hex."""
+    """Convert bytes to lower-case `0x` hex."""
     return "0x" + value.hex()
 
 
 def range_of_prefix(digits: str, size: int) -> tuple[bytes, bytes]:
-    """Return the least and the greatest key of `size` bytes whose hex begins with `digits`."""
+    """Return the lowest and the highest key of `size` bytes whose hex begins with `digits`."""
     return (
         bytes.fromhex(digits.ljust(2 * size, "0")),
         bytes.fromhex(digits.ljust(2 * size, "f")),
@@ -46,19 +46,19 @@ def hexed_or_none(value: bytes | None) -> str | None:
 
 
 def joined(hashes: tuple[str, ...]) -> bytes:
-    """32-byte hashes, one after the other."""
+    """Concatenate 32-byte hashes."""
     return bytes.fromhex("".join([text[2:] for text in hashes]))
 
 
 def split(value: bytes) -> tuple[str, ...]:
-    """32-byte hashes out of what `joined` made."""
+    """Split concatenated 32-byte hashes: the inverse of `join_hashes`."""
     text = value.hex()
     width = 2 * HASH_BYTES
     return tuple(["0x" + text[at : at + width] for at in range(0, len(text), width)])
 
 
 def wei(amount: int) -> bytes:
-    """An amount from 0 to 2^256 - 1 as 32 bytes, which sort as it does."""
+    """Encode an amount from 0 to 2^256 - 1 as 32 bytes that sort like the number."""
     return amount.to_bytes(_WEI_BYTES, "big")
 
 
@@ -71,13 +71,13 @@ def amount_or_none(value: bytes | None) -> int | None:
 
 
 def bounded(number: int | None) -> int | None:
-    """A number that BIGINT can hold: larger ones become 2^63 - 1."""
+    """Clamp a number to 2^63 - 1, the largest value of BIGINT."""
     return number if number is None or number <= _LARGEST else _LARGEST
 
 
 def position_text(at: Position | None) -> str | None:
-    """`block:tx:log:sub`."""
-    # Two thirds of the time of an f-string: each task has four.
+    """Format a position as `block:tx:log:sub`."""
+    # Takes two thirds of the time of an f-string; each task has four positions.
     return None if at is None else "%d:%d:%d:%d" % at  # noqa: UP031
 
 
@@ -101,7 +101,7 @@ def version_of(text: str | None) -> Version | None:
 
 @lru_cache(maxsize=1024)
 def list_text(names: tuple[str, ...]) -> str:
-    """Names as a JSON list."""
+    """Encode names as a JSON list."""
     return msgspec.json.encode(names).decode()
 
 
@@ -111,14 +111,14 @@ def list_of(text: str) -> tuple[str, ...]:
 
 
 def plain(name: str | None) -> str | None:
-    """Text from the chain, which may hold a NUL; PostgreSQL's text may not."""
+    """Escape NUL characters in text from the chain: PostgreSQL's text type rejects them."""
     if name is None or ("\x00" not in name and "\\" not in name):
         return name
     return name.replace("\\", "\\\\").replace("\x00", "\\0")
 
 
 def as_said(text: str | None) -> str | None:
-    """The text that `plain` was given."""
+    """Return the original text: the inverse of `escape_nul`."""
     if text is None or "\\" not in text:
         return text
     return "\\".join(part.replace("\\0", "\x00") for part in text.split("\\\\"))

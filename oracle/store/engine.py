@@ -1,4 +1,4 @@
-"""Engines: how each database is opened, and what makes a transaction of ours."""
+"""SQLAlchemy engines: connection settings and transaction modes of each database."""
 
 import os
 import sqlite3
@@ -13,38 +13,37 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from oracle.errors import InputError
 
-# How long a writer waits for another one before it gives up with TransientError.
+# Seconds that a writer waits for another one before it raises TransientError.
 BUSY_SECONDS = 5.0
-# Any number: PostgreSQL's writers meet at this lock, as SQLite's do at the file's.
+# An arbitrary key: PostgreSQL's writers exclude each other by this lock, SQLite's by the file's.
 WRITER_LOCK = 0x716F73
-# As long as a lease: a writer that says nothing in its transaction has lost it anyway.
+# Equal to the lease: a writer idle in its transaction for longer has lost the lease anyway.
 STALLED_SECONDS = 30
-# Pages of each connection that SQLite keeps: with windows of thousands of events more made nothing
-# faster, and it is what the writer's memory grows by.
+# SQLite's page cache per connection. More brought no speed with windows of thousands of events, and
+# the writer's memory grows by it.
 _CACHE_KIB = 8_192
-# SQLite moves pages from the WAL into the file when it is this long, 16 MB: a page that changes in
-# every window is moved once for several of them...
+# WAL length, 16 MB, at which SQLite moves pages into the database file: a page that changes in
+# every window is then moved once for several windows.
 _CHECKPOINT_PAGES = 4000
-# ...and cuts the file back where a long reader made it grow.
+# Size to which the WAL file is truncated after a long reader made it grow.
 _WAL_BYTES = 64 * 1024 * 1024
 
-# Who may read the database's files, and who may not; and what lies beside the first of them.
+# File modes for the database, and the suffixes of SQLite's files beside it.
 _OWNER_ONLY, _OTHERS = 0o600, 0o077
 _BESIDE = ("-wal", "-shm", "-journal")
 
-# sqlite3 looks for an adapter of each value that is no int, float, str or bytearray, in four
-# places, before it takes it as it is; found in the first one, a wide row costs half the time.
-# None of them changes anything.
+# sqlite3 tries four adapter lookups for each value that is not int, float, str or bytearray. These
+# no-op adapters match at the first lookup, which halves the time of a wide row.
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # None in, None out
 
 
 def parsed(url: str) -> URL:
-    """Read `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
+    """Parse `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
 
     Raises:
-        InputError: it is neither; the text itself is not repeated, it may hold a password.
+        InputError: the URL is invalid; the text itself is not repeated, as it may hold a password.
     """
     wanted = "write it as sqlite:///FILE or postgresql://USER@HOST/NAME"
     try:
@@ -60,7 +59,7 @@ def parsed(url: str) -> URL:
 
 
 def file_identity(url: URL) -> tuple[int, int] | None:
-    """Return device and inode of SQLite's file; None: there is none, or it is PostgreSQL."""
+    """Return device and inode of SQLite's file, or None if missing or for PostgreSQL."""
     if url.get_backend_name() != "sqlite":
         return None
     try:
@@ -71,7 +70,7 @@ def file_identity(url: URL) -> tuple[int, int] | None:
 
 
 def writing_engine(url: URL) -> Engine:
-    """Connections whose transactions are the only writer's."""
+    """Create an engine whose transactions exclude all other writers."""
     if url.get_backend_name() == "sqlite":
         _keep_private(url)
         engine = _sqlite(url)
@@ -89,7 +88,7 @@ def writing_engine(url: URL) -> Engine:
 
 
 def reading_engine(url: URL) -> Engine:
-    """Connections that cannot write, each transaction one snapshot."""
+    """Create a read-only engine; each transaction is one snapshot."""
     if url.get_backend_name() == "sqlite":
         engine = _sqlite(url)
         event.listen(engine, "connect", _refuse_writes)
@@ -107,20 +106,19 @@ def reading_engine(url: URL) -> Engine:
 
 
 def is_missing_file(url: URL) -> bool:
-    """Whether this is SQLite and there is no file yet: opening it would make one."""
+    """Return whether the SQLite file does not exist yet; opening it would create it."""
     return url.get_backend_name() == "sqlite" and not Path(url.database or "").exists()
 
 
 def _keep_private(url: URL) -> None:
-    """Let nobody but its owner read the file: signed bytes lie there before they are sent.
+    """Restrict the file to its owner: it holds signed bytes before they are sent.
 
-    What SQLite puts beside it (`-wal`, `-shm`) gets the file's own mode. A file that is there is
-    never opened here: closing it would drop every lock that this process holds on it (POSIX), and
-    another process would delete the log from under our connections (sqlite.org/howtocorrupt.html,
-    2.2).
+    SQLite gives the files beside it (`-wal`, `-shm`) the same mode. An existing file is never
+    opened here: closing it would drop every lock that this process holds on it (POSIX), and another
+    process would delete the log while connections are open (sqlite.org/howtocorrupt.html, 2.2).
     """
     path = Path(url.database or "")
-    # What cannot be made or changed here is the connection's to complain of.
+    # Errors are left to the connection, which reports them.
     with suppress(OSError):
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
@@ -136,7 +134,7 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # SQLAlchemy's events begin transactions; the driver's own ideas about them are turned off.
+    # SQLAlchemy events begin transactions, so the driver's own handling is turned off.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
@@ -161,7 +159,7 @@ def _refuse_writes(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> 
 
 
 def _alive(url: URL) -> dict[str, int]:
-    """Notice within ten seconds or so that a server, or the way to it, is gone."""
+    """Return connection settings that detect a lost server or network within about ten seconds."""
     wanted = {
         "connect_timeout": round(BUSY_SECONDS),
         "keepalives_idle": 5,
@@ -169,7 +167,7 @@ def _alive(url: URL) -> dict[str, int]:
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
     }
-    # What the user wrote into the URL is meant.
+    # Settings in the user's URL take precedence.
     return {name: value for name, value in wanted.items() if name not in url.query}
 
 
@@ -183,8 +181,8 @@ def _begin(connection: Connection) -> None:
 
 def _take_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
-    # Whoever stalls between two statements, or whose host is gone, keeps no standby out for long;
-    # whoever stalls inside one is ended by the standby (`Lease.end_stalled_writer`).
+    # This timeout ends a writer that stalls between two statements or whose host is gone; the
+    # standby ends a writer that stalls inside one (`LeaseRepository.terminate_stalled_writer`).
     connection.exec_driver_sql(
         f"SET LOCAL idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'"
     )

@@ -1,4 +1,4 @@
-"""What a gateway's selection service has to know again after a restart.
+"""State of a gateway's selection service that survives a restart.
 
 See docs/explanation/gateway.md#persistence-and-restarts.
 """
@@ -49,7 +49,7 @@ class StoredCheck(NamedTuple):
 
 
 class GatewayRepositories:
-    """All of it."""
+    """All repositories of the gateway."""
 
     def __init__(self, connection: Connection) -> None:
         self.outcomes = RelayOutcomeRepository(connection)
@@ -62,24 +62,24 @@ class RelayOutcomeRepository:
         self._connection = connection
 
     def append(self, outcomes: list[StoredOutcome]) -> None:
-        """Write those whose number is not there: a batch may be written twice, and counts once."""
+        """Insert outcomes with new numbers, so that a batch written twice counts once."""
         append_missing(self._connection, relay_outcome, [tuple(one) for one in outcomes])
 
     def all(self) -> Iterator[StoredOutcome]:
-        """Yield all that are kept, in the order in which they were taken in."""
+        """Yield all stored outcomes, in the order in which they were received."""
         rows = self._connection.execute(select(relay_outcome).order_by(relay_outcome.c.number))
         for row in rows:
             yield StoredOutcome(*row)
 
     def next_number(self) -> int:
-        """Return the number that no outcome has had."""
+        """Return the next free number."""
         newest = self._connection.execute(select(func.max(relay_outcome.c.number))).scalar()
         return 0 if newest is None else newest + 1
 
     def forget(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
-        """Delete what was told before then, all or those kinds alone; the newest one stays.
+        """Delete outcomes received before `before_ms`, of all kinds or `kinds`; return how many.
 
-        Returns how many there were.
+        The newest outcome is always kept.
         """
         newest = select(func.max(relay_outcome.c.number)).scalar_subquery()
         old = delete(relay_outcome).where(
@@ -95,11 +95,11 @@ class DrawEpochRepository:
         self._connection = connection
 
     def add(self, epochs: list[StoredEpoch]) -> None:
-        """Write those that are not there."""
+        """Insert the epochs that are not stored yet."""
         append_missing(self._connection, draw_epoch, [tuple(one) for one in epochs])
 
     def newest(self, limit: int) -> list[StoredEpoch]:
-        """Return the last of them, the oldest first."""
+        """Return the last `limit` epochs, oldest first."""
         rows = select(draw_epoch).order_by(draw_epoch.c.start_ms.desc()).limit(limit)
         return [StoredEpoch(*row) for row in self._connection.execute(rows)][::-1]
 
@@ -109,7 +109,7 @@ class NodeCheckRepository:
         self._connection = connection
 
     def save(self, checks: list[StoredCheck]) -> None:
-        """Write each node's state, new or not."""
+        """Insert or replace the state of each node."""
         upsert(self._connection, node_check, [tuple(one) for one in checks])
 
     def all(self) -> list[StoredCheck]:

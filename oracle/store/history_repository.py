@@ -1,4 +1,4 @@
-"""What happened to nodes: scores, changes of H and of membership, and kickouts that were due."""
+"""Node histories: scores, changes of reliability (H) and membership, and due kickouts."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
@@ -40,7 +40,7 @@ class ScoreRepository:
         self._connection = connection
 
     def append(self, scores: Sequence[ScoreEntry], rule_set: int) -> None:
-        """Write scores down; `rule_set` is the number of the rules that made them."""
+        """Append scores; `rule_set` is the number of the rules that produced them."""
         append(
             self._connection,
             score,
@@ -64,35 +64,38 @@ class ScoreRepository:
     def of_node(
         self, node: Address, last: int = 50, *, up_to_seq: int | None = None
     ) -> list[ScoreEntry]:
-        """Return the node's last scores, oldest first; `up_to_seq` looks from an earlier one."""
+        """Return the node's last scores, oldest first, up to `up_to_seq` if given."""
         chosen = select(score).where(score.c.node == raw(node))
         if up_to_seq is not None:
             chosen = chosen.where(score.c.seq <= up_to_seq)
         return self._newest(chosen, last)
 
     def of_node_at(self, node: Address, block: int, last: int = 50) -> list[ScoreEntry]:
-        """Return the last scores that the node had after `block`, oldest first."""
+        """Return the last scores of the node as of `block`, oldest first."""
         chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
         return self._newest(chosen, last)
 
     def between(
         self, node: Address, first: int, last: int, before: int
     ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
-        """Return the last `before` scores under the time `first`, and all up to `last`."""
+        """Return the scores from `first_time` to `last_time`, and the last ones before.
+
+        The first list holds up to `earlier_limit` scores before `first_time`.
+        """
         mine = select(score).where(score.c.node == raw(node))
         earlier = self._newest(mine.where(score.c.time < first), before)
         inside = mine.where(score.c.time.between(first, last)).order_by(score.c.seq)
         return earlier, [_score_of(row) for row in self._connection.execute(inside)]
 
     def first_time(self, node: Address) -> int | None:
-        """Return the time of the node's first score; None: it has none."""
+        """Return the time of the node's first score, or None if it has none."""
         first = select(score.c.time).where(score.c.node == raw(node)).order_by(score.c.seq)
         return self._connection.execute(first.limit(1)).scalar_one_or_none()
 
     def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
-        """Return the rules behind each of a node's scores, by `seq`.
+        """Return the rule set of each of a node's scores, by `seq`.
 
-        A score is left out that is older than the numbers of rule sets (migration 0002).
+        Scores older than the numbering of rule sets (migration 0002) are left out.
         """
         if not seqs:
             return {}
@@ -114,7 +117,7 @@ class ReliabilityRepository:
         self._connection = connection
 
     def append(self, changes: Sequence[ReliabilityChange]) -> None:
-        """Write changes of reliability down."""
+        """Append changes of reliability."""
         append(
             self._connection,
             reliability_change,
@@ -136,7 +139,7 @@ class ReliabilityRepository:
     def of_node(
         self, node: Address, last: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
-        """Return the node's last changes of H, oldest first; `up_to_block` included."""
+        """Return the node's last changes of H, oldest first, up to `up_to_block` if given."""
         chosen = _newest_of(reliability_change, node, up_to_block)
         rows = self._connection.execute(chosen.limit(last)).all()
         return [change_of(row) for row in reversed(rows)]
@@ -147,7 +150,7 @@ class MembershipRepository:
         self._connection = connection
 
     def append(self, changes: Sequence[MembershipChange]) -> None:
-        """Write turns of membership down."""
+        """Append membership changes."""
         append(
             self._connection,
             membership_change,
@@ -160,7 +163,7 @@ class MembershipRepository:
     def of_node(
         self, node: Address, last: int = 50, *, up_to_block: int | None = None
     ) -> list[MembershipChange]:
-        """Return the node's last turns, oldest first; `up_to_block` included."""
+        """Return the node's last membership changes, oldest first, up to `up_to_block` if given."""
         chosen = _newest_of(membership_change, node, up_to_block)
         rows = self._connection.execute(chosen.limit(last)).all()
         return [turn_of(row) for row in reversed(rows)]
@@ -168,9 +171,9 @@ class MembershipRepository:
     def in_effect(
         self, node: Address, *, up_to_block: int | None = None
     ) -> MembershipChange | None:
-        """Return the turn that made a node's membership what it is; None: it never had any.
+        """Return the change that set a node's current membership, or None if there was none.
 
-        What it has only asked for is passed over: it takes effect when its task ends.
+        Requests are skipped: they take effect when the node's task ends.
         """
         took_effect = membership_change.c.turn.not_in([one.value for one in ASKED])
         chosen = _newest_of(membership_change, node, up_to_block).where(took_effect)
@@ -179,7 +182,7 @@ class MembershipRepository:
 
 
 def _newest_of(table: Table, node: Address, up_to_block: int | None) -> Select[*tuple[Any, ...]]:
-    """Choose what happened to a node, the newest first; `up_to_block` included."""
+    """Select a node's rows, newest first, up to `up_to_block` if given."""
     chosen = select(table).where(table.c.node == raw(node))
     if up_to_block is not None:
         chosen = chosen.where(table.c.block <= up_to_block)
@@ -187,7 +190,7 @@ def _newest_of(table: Table, node: Address, up_to_block: int | None) -> Select[*
 
 
 def numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    """Count the entries that share a position: one event may have several."""
+    """Number the entries that share a position, because one event may have several."""
     for _, same_place in groupby(entries, key=attrgetter("at")):
         yield from enumerate(same_place)
 
@@ -207,7 +210,7 @@ def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
 
 
 def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
-    """Return what stands in a row of reliability_change."""
+    """Decode a row of reliability_change."""
     task = hexed_or_none(row.task)
     return ReliabilityChange(
         node=Address(hexed(row.node)),
@@ -221,7 +224,7 @@ def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driv
 
 
 def turn_of(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
-    """Return what stands in a row of membership_change."""
+    """Decode a row of membership_change."""
     at = Position(row.block, row.tx, row.log, row.sub)
     return MembershipChange(Address(hexed(row.node)), at, row.time, MembershipTransition(row.turn))
 
@@ -235,7 +238,7 @@ class KickoutRepository:
         self._connection = connection
 
     def write(self, intervals: Sequence[KickoutDue]) -> None:
-        """Write intervals opened and closed; the last word about an interval counts."""
+        """Save opened and closed intervals; the last entry of each interval counts."""
         newest = {(each.node, each.opened_at): each for each in intervals}
         upsert(
             self._connection,
@@ -247,19 +250,19 @@ class KickoutRepository:
         )
 
     def open(self) -> list[KickoutDue]:
-        """Return the intervals that last, oldest first."""
+        """Return the open intervals, oldest first."""
         chosen = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
         return [interval_of(row) for row in self._connection.execute(chosen).all()]
 
     def open_of_node(self, node: Address) -> KickoutDue | None:
-        """Return the node's interval that lasts; None: it has none."""
+        """Return the node's open interval, or None."""
         chosen = select(kickout).where(kickout.c.node == raw(node))
         newest = chosen.where(kickout.c.closed_block.is_(None)).limit(1)
         row = self._connection.execute(newest).one_or_none()
         return None if row is None else interval_of(row)
 
     def open_members(self) -> set[Address]:
-        """Return the members whose interval lasts."""
+        """Return the members with an open interval."""
         chosen = (
             select(kickout.c.node)
             .join_from(kickout, node_row, kickout.c.node == node_row.c.address)
@@ -278,7 +281,7 @@ class KickoutRepository:
 
 
 def interval_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
-    """Return what stands in a row of kickout."""
+    """Decode a row of kickout."""
     closed_at = None
     if row.closed_block is not None:
         closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)

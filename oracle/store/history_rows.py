@@ -1,7 +1,7 @@
-"""What was folded, by block and in order of position, as plain rows for `export --parquet`.
+"""Folded history by block, in order of position, as plain rows for `export --parquet`.
 
-Each row begins with its position; hashes and addresses are `0x` hex. Read by pages of the driver:
-memory stays flat. See docs/reference/parquet.md#tables for what each column means.
+Each row begins with its position; hashes and addresses are `0x` hex. Rows are read in pages of the
+driver, so memory stays flat. See docs/reference/parquet.md#tables for the columns.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import kickout, reliability_change, score
 
 _PAGE = 5_000
-# No index leads by the block that closed an interval, and there are few intervals.
+# No index leads by the block that closed an interval, but there are few intervals.
 _CLOSED_AT = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 
@@ -33,7 +33,7 @@ class HistoryRows:
     def scores(self, blocks: BlockRange) -> Iterator[Row]:
         """Yield task scores: position, time, node, seq, task, group, rank, elapsed, score, rules.
 
-        The last one is the sha256 of the rules' text, in hex; None where nobody numbered them.
+        `rules` is the sha256 of the rules' text in hex, or None if the rule set was not numbered.
         """
         chosen = (
             select(score, rule_set.c.sha256)
@@ -71,9 +71,9 @@ class HistoryRows:
             yield (*_place(row), row.time, *said)
 
     def kickouts(self, blocks: BlockRange) -> list[Row]:
-        """Return where intervals of being due begin and end: position, node, due, since.
+        """Return the starts and ends of kickout intervals: position, node, due, since.
 
-        An interval that ends has its beginning's position as `since`; one that begins, its own.
+        `since` is the position of the interval's start; for a start that is its own position.
         """
         opened = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
         closed = select(kickout).where(kickout.c.closed_block.between(blocks.first, blocks.last))
@@ -88,12 +88,12 @@ class HistoryRows:
         return sorted(rows)
 
     def nodes(self, blocks: BlockRange) -> Iterator[Node]:
-        """Yield the nodes that changed in these blocks, by address, as they were at their end.
+        """Yield the nodes that changed in these blocks, by address, as of the last block.
 
-        The journal tells of nodes that changed later, as far as it reaches back.
+        Nodes that changed later are restored from the undo journal.
 
         Raises:
-            FatalError: it does not reach back to the last block.
+            FatalError: the journal does not reach back to the last block.
         """
         later = UndoJournal(self._connection).nodes_after(blocks.last)
         yield from nodes_as_of(self._connection, blocks, later)

@@ -1,4 +1,4 @@
-"""Notices, and how far each target was told of them (docs/how-to/notifications.md)."""
+"""Notices, and the delivery progress of each target (docs/how-to/be-told.md)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from oracle.store.tables.state_tables import kickout, membership_change, reliabi
 
 
 class Fork(NamedTuple):
-    """A fork that was left, by its number in the log of them; `time` that of the old tip."""
+    """An abandoned fork, by its number in the reorg log; `time` is that of the old tip."""
 
     id: int
     ancestor: int
@@ -47,7 +47,7 @@ class NoticeSources:
         self._connection = connection
 
     def changes(self, blocks: BlockRange) -> list[ReliabilityChange]:
-        """Return the changes of H in these blocks, in order; but those at a join."""
+        """Return the changes of H in these blocks, in order, without those at a join."""
         table = reliability_change
         chosen = select(table).where(
             table.c.block.between(blocks.first, blocks.last),
@@ -57,7 +57,7 @@ class NoticeSources:
         return [change_of(row) for row in self._connection.execute(chosen.order_by(*in_order))]
 
     def turns(self, blocks: BlockRange) -> list[MembershipChange]:
-        """Return the turns of membership in these blocks, in order."""
+        """Return the membership changes in these blocks, in order."""
         table = membership_change
         chosen = select(table).where(table.c.block.between(blocks.first, blocks.last))
         in_order = [table.c[name] for name in (*Position._fields, "seq", "node")]
@@ -74,7 +74,7 @@ class NoticeSources:
         return [Accepted(_at(row), row.time, row.round, row.as_of) for row in rows]
 
     def kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
-        """Return the spells of a due kickout that began or ended in these blocks."""
+        """Return the kickout intervals that began or ended in these blocks."""
         in_blocks: list[ColumnElement[bool]] = [
             column.between(blocks.first, blocks.last)
             for column in (kickout.c.block, kickout.c.closed_block)
@@ -84,14 +84,14 @@ class NoticeSources:
         return [interval_of(row) for row in self._connection.execute(chosen.order_by(*in_order))]
 
     def forks_after(self, number: int) -> list[Fork]:
-        """Return the forks that were left since that one, in order."""
+        """Return the forks abandoned after fork `fork_id`, in order."""
         table = reorg_log
         chosen = select(table.c.id, table.c.ancestor, table.c.old_tip, table.c.time)
         found = chosen.where(table.c.id > number).order_by(table.c.id)
         return [Fork(*row) for row in self._connection.execute(found)]
 
     def newest_fork(self) -> int:
-        """Return the number of the fork that was left last; 0: none ever was."""
+        """Return the number of the last abandoned fork, or 0 if there was none."""
         return int(self._connection.execute(select(func.max(reorg_log.c.id))).scalar() or 0)
 
 
@@ -101,7 +101,7 @@ def _at(row: Any) -> Position:  # noqa: ANN401  a row of any driver
 
 @dataclass(frozen=True, slots=True)
 class NewNotice:
-    """Something to tell; `block` None: no fork takes it back. `time` in the chain's seconds."""
+    """A notice to be stored; no fork retracts it if `block` is None. `time` in chain seconds."""
 
     kind: str
     block: int | None
@@ -113,7 +113,7 @@ class NewNotice:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell in its place among all others; `seq` counts from 1."""
+    """A stored notice; `seq` counts from 1."""
 
     seq: int
     kind: str
@@ -126,9 +126,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class TargetPlace:
-    """How far a target was told: up to `seq`; the next one failed `tries` times so far.
+    """Delivery progress of a target: delivered up to `seq`; the next failed `tries` times.
 
-    It is tried again at `next_at`, in unix seconds.
+    The next try is due at `next_at`, in unix seconds.
     """
 
     target: str
@@ -141,11 +141,11 @@ class TargetPlace:
 class NoticeRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # What the other tables have to tell.
+        # Facts in other tables from which notices are made.
         self.sources = NoticeSources(connection)
 
     def append(self, found: Sequence[NewNotice]) -> int:
-        """Write notices down behind all others; return the number of the last one."""
+        """Append notices and return the number of the last one."""
         newest = self.newest()
         rows = [
             (
@@ -164,28 +164,28 @@ class NoticeRepository:
         return newest + len(rows)
 
     def newest(self) -> int:
-        """Return the number of the newest notice; 0: there was none."""
+        """Return the number of the newest notice, or 0 if there is none."""
         return int(self._connection.execute(select(func.max(notice.c.seq))).scalar() or 0)
 
     def oldest(self) -> int | None:
-        """Return the number of the oldest notice that is kept."""
+        """Return the number of the oldest stored notice."""
         return self._connection.execute(select(func.min(notice.c.seq))).scalar()
 
     def after(self, seq: int, limit: int) -> list[Notice]:
-        """Return the next notices that hold, in order."""
+        """Return the next notices that are not retracted, in order."""
         return self._found(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
     def undo_above(self, block: int, by: int) -> int:
-        """Note that notice `by` takes back what was told of higher blocks; return how many."""
+        """Mark notices of higher blocks as retracted by `retracting_seq`; return how many."""
         above = (notice.c.block > block) & notice.c.undone_by.is_(None) & (notice.c.seq < by)
         return self._connection.execute(update(notice).where(above).values(undone_by=by)).rowcount
 
     def undone_by(self, seq: int, limit: int) -> list[Notice]:
-        """Return what this notice took back, in order."""
+        """Return the notices that this notice retracted, in order."""
         return self._found(notice.c.undone_by == seq, limit=limit)
 
     def excluded(self) -> set[Address]:
-        """Return the nodes of whom it was told last that they are excluded."""
+        """Return the nodes whose newest exclusion notice is "excluded", not "recovered"."""
         kinds = notice.c.kind.in_(["excluded", "recovered"])
         of_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
         last = (
@@ -196,32 +196,32 @@ class NoticeRepository:
         return {Address(hexed(node)) for node in rows}
 
     def known(self, kind: str, subjects: Collection[str]) -> set[str]:
-        """Return those of these subjects that a notice of this kind names."""
+        """Return the subjects that have a notice of this kind."""
         chosen = select(notice.c.subject).where(
             notice.c.subject.in_(list(subjects)), notice.c.kind == kind
         )
         return set(self._connection.execute(chosen).scalars())
 
     def prune(self, before: int) -> None:
-        """Delete what is older than this, in the chain's seconds, and holds or was taken back."""
+        """Delete notices older than `max_time`, in chain seconds; the newest notice is kept."""
         newest = self.newest()
-        # Numbers are given from the newest one on: it stays.
+        # New numbers continue from the newest notice, so it is kept.
         old = (notice.c.time < before) & (notice.c.seq < newest)
         upto = self._connection.execute(select(func.max(notice.c.seq)).where(old)).scalar()
         if upto is not None:
             self._connection.execute(delete(notice).where(notice.c.seq <= upto))
 
     def place(self, target: str) -> TargetPlace | None:
-        """Return how far a target was told; None: it is new."""
+        """Return the progress of a target, or None if it is new."""
         return next((one for one in self.places() if one.target == target), None)
 
     def places(self) -> list[TargetPlace]:
-        """Return how far each target was told, those that are configured no more too."""
+        """Return the progress of each target, including targets no longer configured."""
         rows = self._connection.execute(select(notify_place).order_by(notify_place.c.target))
         return [TargetPlace(*row) for row in rows]
 
     def set_place(self, place: TargetPlace) -> None:
-        """Write down how far a target was told."""
+        """Save the progress of a target."""
         row = (place.target, place.seq, place.tries, place.next_at, place.last_error)
         upsert(self._connection, notify_place, [row])
 

@@ -1,4 +1,4 @@
-"""Whether a database has our tables, and bringing it up to the code's (Alembic)."""
+"""Schema version of a database, and its upgrade to this version (Alembic)."""
 
 import re
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from oracle.store.db_errors import shown, translated
 from oracle.store.engine import is_missing_file, parsed, reading_engine, writing_engine
 from oracle.store.tables.metadata import metadata
 
-# The newest file in migrations/versions; a test compares. Here, because Alembic is slow to import
-# and only `migrate` needs it.
+# The newest file in migrations/versions, as a test verifies. Kept here because Alembic is slow to
+# import and only `migrate` needs it.
 REVISION = "0001_initial"
-# Ours are a number of four digits and a name. The five of before the first release had the number
-# alone, and no way leads from them to the one that took their place.
+# Revisions are four digits and a name. The five from before the first release had only the number,
+# and cannot be upgraded to the migration that replaced them.
 _OURS, _UNRELEASED = re.compile(r"\d{4}_[a-z0-9_]+"), re.compile(r"\d{4}")
 
 
@@ -28,15 +28,15 @@ class SchemaAge(StrEnum):
     OLDER = "older"
     CURRENT = "current"
     NEWER = "newer"
-    # Of before the first release; cannot be brought up.
+    # From before the first release; cannot be upgraded.
     UNRELEASED = "unreleased"
-    # Tables, but none of ours.
+    # Tables, but of another program.
     FOREIGN = "foreign"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The database's revision beside the code's."""
+    """The schema revision of the database and the expected one."""
 
     age: SchemaAge
     found: str | None
@@ -44,11 +44,11 @@ class SchemaState:
 
 
 def schema_state(url: str) -> SchemaState:
-    """Look at the database without changing it; a file that is not there is EMPTY.
+    """Inspect the schema without changing the database; a missing file is EMPTY.
 
     Raises:
-        InputError: it cannot be read.
-        TransientError: it does not answer, which passes when its server is started.
+        InputError: the database cannot be read.
+        TransientError: the server does not respond; passes once it is started.
     """
     address = parsed(url)
     if is_missing_file(address):
@@ -58,11 +58,11 @@ def schema_state(url: str) -> SchemaState:
 
 
 def migrate(url: str) -> SchemaState:
-    """Bring the database to the code's revision in one transaction; return what it was before.
+    """Upgrade the schema to the expected revision in one transaction; return the previous state.
 
     Raises:
-        InputError: it cannot be reached or written, is newer than the code or of before the first
-            release, or is not ours.
+        InputError: the database is unreachable or unwritable, newer than the code, older than the
+            first release, or of another program.
         TransientError: another process is writing to it.
     """
     address = parsed(url)
@@ -75,10 +75,10 @@ def migrate(url: str) -> SchemaState:
 
 
 def check_schema(url: str, *, create: bool) -> None:
-    """Refuse a database whose tables are not the code's; `create` fills an empty one.
+    """Reject a database with another schema; `create` sets up an empty one.
 
     Raises:
-        InputError: it cannot be reached or read, or its tables are not the code's.
+        InputError: the database is unreachable or unreadable, or has another schema.
     """
     state = schema_state(url)
     if create and state.age is SchemaAge.EMPTY:
@@ -122,7 +122,7 @@ def _state(tables: list[str], found: str | None) -> SchemaState:
         others = set(tables) - {"alembic_version"}
         age = SchemaAge.FOREIGN if others else SchemaAge.EMPTY
     elif found == REVISION:
-        # Until the first release the one migration grows, and keeps its name.
+        # Until the first release the single migration grows and keeps its name.
         is_whole = metadata.tables.keys() <= set(tables)
         age = SchemaAge.CURRENT if is_whole else SchemaAge.UNRELEASED
     elif _UNRELEASED.fullmatch(found):
@@ -146,7 +146,7 @@ def _upgrade(connection: Connection) -> None:
 
 @contextmanager
 def _transaction(engine: Engine, address: URL) -> Iterator[Connection]:
-    """One transaction on a connection of its own, closed at the end; our errors only."""
+    """Open one transaction on a connection of its own; database errors are translated."""
     try:
         with engine.connect() as connection, connection.begin():
             yield connection

@@ -1,1 +1,1 @@
-"""Repositories of what runs the daemon: lease, halts, identity, bookmarks, facts."""
+"""Repositories of the daemon's operation: lease, halts, identity, bookmarks, endpoint facts."""

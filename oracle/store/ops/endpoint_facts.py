@@ -1,7 +1,7 @@
-"""What we learned of endpoints: caps, tags, trust; small texts that may grow old.
+"""Facts learned about endpoints: caps, tags, trust; short texts that may expire.
 
-`endpoint` is its shown name, without a key; of the chain as a whole it is `""`.
-See docs/explanation/storage.md#endpoint-facts.
+`endpoint` is the display name, without a key; facts about the chain as a whole have `""`. See
+docs/explanation/storage.md#endpoint-facts.
 """
 
 from collections.abc import Mapping
@@ -16,24 +16,25 @@ from oracle.store.tables.integrity_tables import coverage, endpoint_fact, verifi
 
 _NAME = "proven_wrong"
 _WRONG = select(endpoint_fact.c.endpoint).where(endpoint_fact.c.name == _NAME)
-# It gave these blocks, and no other endpoint was asked about them.
+# Blocks served by such an endpoint and audited by no other.
 _ALONE = coverage.c.endpoint.in_(_WRONG) & coverage.c.audited_by.is_(None)
 
 
 class QuarantineRepository:
-    """Endpoints proven wrong, by shown name, and the blocks that only one of them served.
+    """Endpoints proven wrong, by display name, and the blocks that only such an endpoint served.
 
-    Each is an `endpoint_fact` without an end: a restart keeps it, and only an operator removes it.
+    Each is an `endpoint_fact` that does not expire: it survives a restart, and only an operator
+    removes it.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, endpoint: str, reason: str) -> bool:
-        """Write down that it was proven wrong; False: that stands there already.
+        """Store that an endpoint was proven wrong, or return False if it was stored before.
 
-        What it says of blocks counts no more: its proofs are forgotten, and so are its audits of
-        what others gave.
+        Its evidence no longer counts: verified blocks, and audits of other endpoints' blocks, are
+        deleted, and the level of its own blocks is lowered.
         """
         if not append_missing(self._connection, endpoint_fact, [(endpoint, _NAME, reason, None)]):
             return False
@@ -48,12 +49,12 @@ class QuarantineRepository:
         return True
 
     def readmit(self, endpoint: str) -> None:
-        """Take it back: it may be asked again, and what it gave is as good as anybody's."""
+        """Remove an endpoint from quarantine; its responses count like any other's again."""
         here = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == _NAME)
         self._connection.execute(delete(endpoint_fact).where(here))
 
     def reasons(self) -> Mapping[str, str]:
-        """Return who was proven wrong, and of what."""
+        """Return the proof against each quarantined endpoint, by name."""
         chosen = select(endpoint_fact.c.endpoint, endpoint_fact.c.value).where(
             endpoint_fact.c.name == _NAME
         )
@@ -61,7 +62,10 @@ class QuarantineRepository:
         return {row.endpoint: row.value for row in rows}
 
     def unaudited(self, scope_id: bytes, blocks: BlockRange, most: int) -> Covered | None:
-        """Return the lowest blocks of the range that one of them alone gave, at most so many."""
+        """Return the lowest blocks of the range that only one such endpoint served.
+
+        The result has at most `max_blocks` blocks; None if there are none.
+        """
         chosen = select(coverage).where(_of(scope_id, blocks)).order_by(coverage.c.first_block)
         row = self._connection.execute(chosen.limit(1)).one_or_none()
         if row is None:
@@ -72,12 +76,12 @@ class QuarantineRepository:
         return Covered(first, last, found.level, found.endpoint)
 
     def spans(self, scope_id: bytes, blocks: BlockRange) -> list[Covered]:
-        """Return the intervals that reach into the range and that one of them alone gave."""
+        """Return the intervals overlapping the range that only one such endpoint served."""
         chosen = select(coverage).where(_of(scope_id, blocks)).order_by(coverage.c.first_block)
         return [covered_of(row) for row in self._connection.execute(chosen)]
 
     def blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
-        """Count the blocks that one of them alone gave; `endpoint`: that this one did."""
+        """Count the blocks that only one such endpoint served, or only `endpoint` if given."""
         blocks = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         counted = select(blocks).where(coverage.c.scope == scope_id, _ALONE)
         if endpoint is not None:
@@ -97,15 +101,15 @@ def _of(scope_id: bytes, blocks: BlockRange) -> ColumnElement[bool]:
 class EndpointFactsRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # Of endpoints: who was proven wrong, which no time makes old.
+        # Endpoints proven wrong; quarantine does not expire.
         self.quarantine = QuarantineRepository(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:
-        """Return what is known under this name; None: nothing, or too old at `now`."""
+        """Return the fact of this name, or None if missing or expired at `now`."""
         return self.of(endpoint, now).get(name)
 
     def of(self, endpoint: str, now: int) -> dict[str, str]:
-        """Return everything known of an endpoint by name, without what is too old at `now`."""
+        """Return all facts about an endpoint by name, without those expired at `now`."""
         fresh = or_(endpoint_fact.c.expires.is_(None), endpoint_fact.c.expires > now)
         chosen = select(endpoint_fact.c.name, endpoint_fact.c.value).where(
             endpoint_fact.c.endpoint == endpoint, fresh
@@ -114,15 +118,15 @@ class EndpointFactsRepository:
         return {row.name: row.value for row in rows}
 
     def set(self, endpoint: str, facts: Mapping[str, str], expires: int | None) -> None:
-        """Write facts down; `expires` in unix seconds, None: never."""
+        """Store facts; `expires` in unix seconds, or None to keep them forever."""
         rows = [(endpoint, name, value, expires) for name, value in facts.items()]
         upsert(self._connection, endpoint_fact, rows)
 
     def forget(self, endpoint: str, name: str) -> None:
-        """Forget one fact: it turned out to be wrong."""
+        """Delete one fact that proved to be wrong."""
         here = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == name)
         self._connection.execute(delete(endpoint_fact).where(here))
 
     def prune(self, now: int) -> None:
-        """Delete what is too old at `now`."""
+        """Delete the facts that expired by `now`."""
         self._connection.execute(delete(endpoint_fact).where(endpoint_fact.c.expires <= now))

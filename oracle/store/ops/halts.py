@@ -1,4 +1,4 @@
-"""Halts: what stops outbound work until somebody says why it may go on.
+"""Halts: stop outbound work until an operator clears them with a reason.
 
 See docs/explanation/reorgs.md#below-the-final-block.
 """
@@ -15,7 +15,7 @@ from oracle.store.tables.integrity_tables import halt
 
 @dataclass(frozen=True, slots=True)
 class HaltEvidence:
-    """The block that is told in two ways; a hash is None where that side has no such block."""
+    """The block on which two sources disagree; a hash is None if that side has no such block."""
 
     block: int
     ours: Hash | None
@@ -24,7 +24,7 @@ class HaltEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Who cleared a halt and why; `time` in unix seconds."""
+    """By whom and why a halt was cleared; `time` in unix seconds."""
 
     time: int
     by: str
@@ -33,9 +33,9 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """One halt, closed at our block `since_block`, of time `since_time`.
+    """One halt, opened at indexed block `since_block` with time `since_time`.
 
-    `cleared` None: outbound work stands still.
+    Outbound work is stopped while `cleared` is None.
     """
 
     id: int
@@ -54,7 +54,7 @@ class HaltRepository:
     def close(
         self, name: str, at: tuple[int, int], reason: str, evidence: HaltEvidence | None = None
     ) -> bool:
-        """Close a halt; `at` is our newest block and its time. False: it is closed already."""
+        """Open a halt at `since` (newest indexed block, its time); return False if open already."""
         if self.closed(name) is not None:
             return False
         self._connection.execute(
@@ -71,7 +71,7 @@ class HaltRepository:
         return True
 
     def clear(self, name: str, cleared: Cleared) -> bool:
-        """Clear a halt; its story stays. False: it is not closed."""
+        """Clear a halt and keep it as history. Return False if it is not open."""
         closed = (halt.c.name == name) & halt.c.cleared_time.is_(None)
         opened = (
             update(halt)
@@ -85,30 +85,30 @@ class HaltRepository:
         return self._connection.execute(opened).rowcount == 1
 
     def closed(self, name: str) -> Halt | None:
-        """Return the halt of this name if it is closed now."""
+        """Return the open halt of this name, or None."""
         return next((each for each in self.all_closed() if each.name == name), None)
 
     def all_closed(self) -> list[Halt]:
-        """Return the halts that are closed now, the oldest first."""
+        """Return the open halts, oldest first."""
         return [_halt_of(row) for row in self._connection.execute(_CLOSED)]
 
     def reason(self) -> str | None:
-        """Return why nothing may be planned, signed or sent now; None: it may."""
+        """Return why nothing may be planned, signed or sent now, or None if it may."""
         closed = self.all_closed()
         return f"halt {closed[0].name}: {closed[0].reason}" if closed else None
 
     def changes(self) -> int:
-        """Count how often one was closed or cleared: while one is closed no cursor moves."""
+        """Count how often halts were opened or cleared; while one is open no cursor moves."""
         counted = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
         return int(self._connection.execute(counted).scalar_one())
 
     def history(self, limit: int) -> list[Halt]:
-        """Return up to `limit` halts, closed and cleared, the newest first."""
+        """Return up to `limit` halts, open and cleared, newest first."""
         chosen = select(halt).order_by(halt.c.id.desc()).limit(limit)
         return [_halt_of(row) for row in self._connection.execute(chosen)]
 
 
-# Made once: every step asks it.
+# Built once, because every step runs it.
 _CLOSED = select(halt).where(halt.c.cleared_time.is_(None)).order_by(halt.c.id)
 
 

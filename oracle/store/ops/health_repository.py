@@ -1,4 +1,4 @@
-"""The health that the daemon reported last, in one row; aged by the database's own clock."""
+"""The daemon's last reported health, in one row; its age follows the database's clock."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,16 +13,17 @@ from oracle.store.tables.outbox_tables import daemon_health
 
 _ROW = 1
 _SECOND = 1000
-# A report that is older comes from a daemon that is stuck or gone: it reports every few seconds.
+# An older report means that the daemon is stuck or gone: it reports every few seconds.
 STALE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedHealth:
-    """What a daemon reported last, `age_seconds` ago.
+    """The last health report of a daemon, `age_seconds` ago.
 
-    `process` as it is named in the lease. `ended_at`: unix seconds of the database at its end,
-    None while it works or where it was killed. `failure`: what ended it, None: it was told to.
+    `process` is the name in the lease. `ended_at` is the time of its shutdown (unix seconds of the
+    database), or None while it runs or if it was killed. `failure` is the cause of the shutdown, or
+    None if an operator stopped it.
     """
 
     process: str
@@ -34,7 +35,7 @@ class ReportedHealth:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the report speaks of now."""
+        """Return whether the report is recent enough to describe the present."""
         return self.ended_at is None and self.age_seconds <= STALE_SECONDS
 
 
@@ -45,7 +46,7 @@ class HealthRepository:
         self._connection = connection
 
     def get(self) -> ReportedHealth | None:
-        """Return the last report; None: no daemon ever reported."""
+        """Return the last report, or None if no daemon ever reported."""
         table = daemon_health
         columns = select(table, now_ms(self._connection).label("now_ms"))
         row = self._connection.execute(columns).one_or_none()
@@ -56,7 +57,7 @@ class HealthRepository:
             process=row.process,
             age_seconds=(row.now_ms - row.beaten_ms) / _SECOND,
             reported_at=row.beaten_ms // _SECOND,
-            # A later release may know more conditions than this one.
+            # A later release may define more conditions than this one.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)
                 for key, detail in pairs
@@ -67,13 +68,13 @@ class HealthRepository:
         )
 
     def report(self, process: str, findings: Iterable[HealthFinding]) -> None:
-        """Write down what a working daemon finds wrong with itself."""
+        """Save the findings of a running daemon about itself."""
         text = msgspec.json.encode([(one.condition.key, one.detail) for one in findings]).decode()
         now = self._connection.execute(select(now_ms(self._connection))).scalar_one()
         upsert(self._connection, daemon_health, [(_ROW, process, now, text, None, None)])
 
     def end(self, process: str, failure: str | None) -> None:
-        """Write down that this daemon ended, and what ended it; None: it was told to end."""
+        """Record that this daemon ended, and the failure, or None if an operator stopped it."""
         mine = daemon_health.c.process == process
         ended = {"ended_ms": now_ms(self._connection), "failure": failure}
         self._connection.execute(update(daemon_health).where(mine).values(ended))

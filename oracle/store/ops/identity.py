@@ -1,4 +1,4 @@
-"""Which chain and contracts this database is about; written once, checked at every start."""
+"""The chain and contracts of this database; written once, checked at every start."""
 
 from dataclasses import dataclass, fields
 
@@ -23,14 +23,14 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What must never change under a database, but that contracts are added.
+    """Chain and contracts that must never change under a database; contracts may be added.
 
-    `oracle` None: index only.
+    `oracle` is None for an index without publishing.
     """
 
     chain_id: int
     genesis_hash: Hash
-    # Contract name to address, as the configuration has them.
+    # Contract name to address, as in the configuration.
     contracts: dict[str, Address]
     oracle: Address | None
     start_block: int
@@ -41,7 +41,7 @@ class IdentityRepository:
         self._connection = connection
 
     def get(self) -> Identity | None:
-        """Return what this database is about; None while it is new."""
+        """Return the identity of this database, or None while it is new."""
         row = self._connection.execute(select(identity)).one_or_none()
         if row is None:
             return None
@@ -54,11 +54,11 @@ class IdentityRepository:
         )
 
     def set(self, wanted: Identity) -> None:
-        """Write it down the first time; later check it, and write down contracts that are new.
+        """Store the identity the first time; later check it and store new contracts.
 
         Raises:
-            InputError: the database belongs to another chain, contract or start block, or is of
-                an older version and contracts are new.
+            InputError: the database belongs to another chain, contract or start block, or is of an
+                older version and contracts are new.
         """
         known = self.get()
         if known is None:
@@ -70,7 +70,7 @@ class IdentityRepository:
             self._extend(wanted)
 
     def check(self, wanted: Identity) -> None:
-        """Refuse whatever differs from what is written down; contracts may be added.
+        """Reject a configuration that differs from the stored identity; contracts may be added.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block.
@@ -88,7 +88,7 @@ class IdentityRepository:
                 )
 
     def _check_ledger(self) -> None:
-        """Let no contract be added before it is noted that what is there was read without it."""
+        """Reject new contracts while stored coverage does not name its contracts."""
         unnamed = select(coverage.c.first_block).where(coverage.c.scope == NAMELESS).limit(1)
         if self._connection.execute(unnamed).first() is not None:
             raise InputError(
@@ -122,7 +122,7 @@ def _contracts(wanted: Identity) -> str:
 
 
 def _is_added(here: object, there: object) -> bool:
-    """Tell whether a contract was only added: what is missing of it is read later."""
+    """Return whether the values differ only by added contracts, whose past is read later."""
     if isinstance(here, dict) and isinstance(there, dict):
         return here.items() <= there.items()
     return here is None

@@ -1,7 +1,7 @@
-"""Who may write: one lease for the database, timed by the database's own clock.
+"""The single-writer lease of the database, timed by the database's clock.
 
-`epoch` rises with every new holder; a writer that was overtaken finds its epoch gone and stops.
-See docs/explanation/daemon.md#lease.
+`epoch` rises with every new holder; a writer that was overtaken no longer finds its epoch and
+stops. See docs/explanation/daemon.md#lease.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from oracle.store.tables.outbox_tables import lease
 _ROW = 1
 _TAKEN_OVER = "another process has taken over the lease of this database"
 _SECOND = 1000
-# The server waits for the client in the middle of a statement: of a COPY, of a batch, of an
-# answer that nobody reads. To PostgreSQL that is no idleness, and no timeout of its ends it.
+# The server waits for the client inside a statement: during a COPY, a batch, or a response that is
+# not read. PostgreSQL does not count that as idle, so none of its timeouts applies.
 _END_STALLED = text(
     "SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS held"
     " JOIN pg_stat_activity AS activity ON activity.pid = held.pid"
@@ -33,9 +33,9 @@ _END_STALLED = text(
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative.
+    """State of the lease; `holder` is None if it is free. `seconds_left` may be negative.
 
-    `until_ms`: its end by the database's clock; every renewal changes it.
+    `until_ms` is its end by the database's clock; every renewal changes it.
     """
 
     holder: str | None
@@ -51,7 +51,7 @@ class Lease:
         self._connection = connection
 
     def current(self) -> LeaseState:
-        """Return who holds it; an epoch of 0 means that nobody ever did."""
+        """Return the state of the lease; an epoch of 0 means that it was never held."""
         left = lease.c.until_ms - self._now()
         columns = select(lease.c.holder, lease.c.epoch, left, lease.c.until_ms)
         row = self._connection.execute(columns).one_or_none()
@@ -62,10 +62,10 @@ class Lease:
         )
 
     def take(self, holder: str, seconds: float, *, gone: int | None = None) -> int | None:
-        """Take the lease where it is free or over; return its epoch, None: another holds it.
+        """Acquire the lease if it is free or expired; return its epoch, or None if it is held.
 
-        `gone` is the epoch of a holder that is known to be dead: of that one, and of no later one,
-        it is taken at once.
+        `dead_epoch` is the epoch of a holder known to be dead: the lease of that epoch, but of no
+        later one, is taken at once.
         """
         self._lay_row()
         is_over = lease.c.holder.is_(None) | (lease.c.until_ms < self._now())
@@ -82,33 +82,34 @@ class Lease:
         return self._connection.execute(taken).scalar_one_or_none()
 
     def renew(self, epoch: int, seconds: float) -> bool:
-        """Hold it for `seconds` from now; False: another has taken over."""
+        """Hold the lease for `seconds` from now; return False if another process has taken over."""
         until = self._now() + round(seconds * _SECOND)
         mine = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
         changed = self._connection.execute(update(lease).where(mine).values(until_ms=until))
         return changed.rowcount == 1
 
     def release(self, epoch: int) -> None:
-        """Give it back; nothing happens where another has taken over."""
+        """Release the lease; nothing happens if another process has taken over."""
         mine = lease.c.epoch == epoch
         self._connection.execute(
             update(lease).where(mine).values(holder=None, until_ms=self._now())
         )
 
     def guard(self, epoch: int) -> None:
-        """Keep every other writer out until this transaction ends.
+        """Lock out every other writer until this transaction ends.
 
         Raises:
-            FatalError: another process has taken over; nothing of this transaction may stay.
+            FatalError: another process has taken over; this transaction must be rolled back.
         """
         mine = select(lease.c.id).where((lease.c.epoch == epoch) & lease.c.holder.is_not(None))
         if self._connection.execute(mine.with_for_update()).one_or_none() is None:
             raise FatalError(_TAKEN_OVER)
 
     def prove(self, epoch: int) -> None:
-        """Write: only who holds the lease can, and only where writing works.
+        """Prove by a write that the lease is held and that the database is writable.
 
-        It gains a millisecond: what changes nothing SQLite does not write.
+        The end of the lease moves by one millisecond, because SQLite skips writes that change
+        nothing.
 
         Raises:
             FatalError: see `guard`.
@@ -119,9 +120,9 @@ class Lease:
             raise FatalError(_TAKEN_OVER)
 
     def end_stalled_writer(self, seconds: float) -> bool:
-        """End the connection of a writer that has kept the server waiting for so long.
+        """End the connection of a writer that kept the server waiting for `seconds`.
 
-        PostgreSQL alone can: it rolls back what that one had begun. True: one was ended.
+        PostgreSQL only: its transaction is rolled back. Return whether a connection was ended.
         """
         if self._connection.dialect.name == "sqlite":
             return False
@@ -129,7 +130,7 @@ class Lease:
         return any(self._connection.execute(_END_STALLED, told).scalars())
 
     def _lay_row(self) -> None:
-        """Write the one row, free, where it is not there yet; two first starts do not clash."""
+        """Insert the one row, as free, if it is missing; concurrent first starts do not clash."""
         dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
         row = dialect.insert(lease).values(id=_ROW, holder=None, epoch=0, until_ms=0)
         self._connection.execute(row.on_conflict_do_nothing())

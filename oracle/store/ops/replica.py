@@ -1,14 +1,14 @@
-"""How far this database is behind the one that it is a copy of, where it is one.
+"""Replication lag of this database, if it is a replica.
 
-Reading may be served from a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica); what
-it says is then older than what the daemon wrote, and every answer says by how much.
+Reads may be served from a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica); its data
+is then older than what the daemon wrote, and every response states by how much.
 """
 
 from sqlalchemy import Connection, text
 
-# The daemon renews its lease every few seconds, so the newest transaction that was replayed is
-# never old on a copy that keeps up.
-# One that has replayed nothing since it was started is as old as that, or older: never "no copy".
+# The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
+# transaction is never old.
+# A replica that has replayed nothing since its start is at least as old as that.
 _LAG = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
     "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
@@ -16,9 +16,9 @@ _LAG = text(
 
 
 def replica_lag_seconds(connection: Connection) -> float | None:
-    """Return the age of the newest transaction copied; None: this database is no copy.
+    """Return the age of the newest replayed transaction, or None if this is no replica.
 
-    SQLite has none. Of a replica that has replayed nothing yet it is a lower bound.
+    SQLite has no replicas. For a replica that has replayed nothing yet the value is a lower bound.
     """
     if connection.dialect.name == "sqlite":
         return None

@@ -1,4 +1,4 @@
-"""What we want on chain, from planned to its end; each change journalled.
+"""Intents: calls requested on chain, from planned to final; each change is journalled.
 
 See docs/explanation/transactions.md#states.
 """
@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
 from oracle.store.outbox.row_mapping import intent_of, request_row
 from oracle.store.tables.outbox_tables import pub_intent
 
-# What a change of state may set beside it.
+# Columns that a change of state may set as well.
 Values = Mapping[str, str | int | None]
 
 _NO_VALUES: Values = {}
@@ -42,7 +42,7 @@ class Intents:
         self._journal = journal
 
     def add(self, request: CallRequest, stamp: Stamp) -> int | None:
-        """Write a request down as planned; None: one of this dedup key is there already."""
+        """Insert a request as planned, or return None if its dedup key exists already."""
         same = and_(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.contract == request.contract,
@@ -65,10 +65,10 @@ class Intents:
     def move(
         self, intent: Intent, to: IntentState, stamp: Stamp, values: Values = _NO_VALUES
     ) -> None:
-        """Change the state, and what comes with it.
+        """Change the state and the accompanying values.
 
         Raises:
-            FatalError: the row is not as it was read: another writer was here.
+            FatalError: the row changed since it was read: another writer was active.
         """
         told = {name: value for name, value in values.items() if name != "nonce"}
         detail = " ".join(f"{name}={value}" for name, value in told.items() if value is not None)
@@ -76,12 +76,12 @@ class Intents:
         self._journal.write(to.value, stamp, JournalSubject(intent.id, intent.nonce), detail)
 
     def note_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
-        """Move it to mined, the outcome in the journal: a receipt is no reason to stop at.
+        """Move to mined with the outcome in the journal: a receipt is no error.
 
-        It has lost to nobody any more, where a reorg turned that round.
+        An earlier loss of the nonce is cleared, because a reorg may have reversed it.
 
         Raises:
-            FatalError: see `move`.
+            FatalError: see `change_state`.
         """
         no_more: Values = {"superseded_by": None, "error_class": None, "error_text": None}
         self._change(intent, IntentState.MINED, stamp, no_more)
@@ -89,10 +89,10 @@ class Intents:
         self._journal.write(IntentState.MINED.value, stamp, about, outcome)
 
     def set_error(self, intent: Intent, why: tuple[str, str], stamp: Stamp) -> bool:
-        """Say of what it waits for, as (class, text); return whether that is news.
+        """Store why the intent waits, as (class, text); return whether that is new.
 
         Raises:
-            FatalError: see `move`.
+            FatalError: see `change_state`.
         """
         if (intent.error_class, intent.error_text) == why:
             return False
@@ -102,14 +102,14 @@ class Intents:
         return True
 
     def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
-        """Note that it was tried and works, for how much gas and, at most, wei."""
+        """Mark as ready after a successful simulation, with gas limit and max cost in wei."""
         found: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
         self.move(intent, IntentState.READY, stamp, {**found, **_NO_REASON})
 
     def reserve(self, intent: Intent, cost: int) -> None:
-        """Note that bytes of it may cost so many wei, where that is more than was noted before.
+        """Raise the reserved cost to `cost` wei, if that is higher.
 
-        A part of the commit that stores the bytes: what a rollup takes beside gas is not in them.
+        Part of the commit that stores the signed bytes: a rollup's fee beside gas is not in them.
         """
         most = max(cost, intent.max_cost_wei or 0)
         self._connection.execute(
@@ -117,11 +117,11 @@ class Intents:
         )
 
     def postpone(self, intent: Intent, until: int, why: tuple[str, str], stamp: Stamp) -> bool:
-        """Put it back to planned until a chain time; return whether the reason is news.
+        """Move back to planned until a chain time; return whether the reason is new.
 
-        A nonce that it had is free for the next one: nothing was signed for it. `why` is
-        (class, text); a class that is there already is not journalled again. When it was left to
-        another transmitter is kept.
+        An assigned nonce becomes free for the next intent, because nothing was signed for it.
+        `error` is (class, text); a class that is set already is not journalled again. The time of
+        yielding to another transmitter is kept.
         """
         error_class, text = why
         reason: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}
@@ -137,44 +137,44 @@ class Intents:
         return True
 
     def end(self, intent: Intent, state: IntentState, reason: str, stamp: Stamp) -> None:
-        """End what was never sent; its nonce, if it had one, is free for the next one."""
+        """End an intent that was never sent; an assigned nonce becomes free for the next one."""
         word = reason.split("(", maxsplit=1)[0]
         values: Values = {"error_class": word, "error_text": reason, "nonce": None}
         self.move(intent, state, stamp, values)
 
     def hold(self, intent: Intent, kind: PauseKind, text: str, stamp: Stamp) -> None:
-        """Park what has no nonce until `release`.
+        """Hold an intent without a nonce until `release`.
 
         Raises:
-            FatalError: it has a nonce, or is not as it was read.
+            FatalError: the intent has a nonce, or changed since it was read.
         """
         values: Values = {"error_class": kind.value, "error_text": text}
         self.move(_without_nonce(intent), IntentState.HELD, stamp, values)
 
     def release(self, intent: Intent, stamp: Stamp) -> None:
-        """Plan again what was held.
+        """Move a held intent back to planned.
 
         Raises:
-            FatalError: it has a nonce, or is not held any more.
+            FatalError: the intent has a nonce, or is no longer held.
         """
         if intent.state is not IntentState.HELD:
             raise FatalError(f"outbox intent {intent.id} is {intent.state}, not held")
         self.move(_without_nonce(intent), IntentState.PLANNED, stamp, _NO_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
-        """Give up for good what has no nonce, or was held because of what its nonce came to.
+        """Cancel for good an intent that has no nonce, or that is held after its nonce ended.
 
         Raises:
-            FatalError: it has a nonce and may land, or is not as it was read.
+            FatalError: the intent has a nonce and may land, or changed since it was read.
         """
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
-        # Held with a nonce is what is over: foreign, or without effect.
+        # An intent held with a nonce is over: the nonce is foreign, or had no effect.
         is_over = intent.state is IntentState.HELD
         given_up = intent if is_over else _without_nonce(intent)
         self.move(given_up, IntentState.CANCELLED, stamp, values)
 
     def bound_to(self, account: Account, nonce: int) -> list[Intent]:
-        """Return every intent that was ever put on a nonce, the first one first."""
+        """Return every intent that was ever assigned to a nonce, first one first."""
         return self._where(_all_of(account).where(pub_intent.c.nonce == nonce))
 
     def named(self, intent_id: int) -> Intent | None:
@@ -182,22 +182,22 @@ class Intents:
         return None if row is None else intent_of(row)
 
     def in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
-        """Return the account's intents in these states: urgent ones first, then the oldest."""
+        """Return the account's intents in these states, by priority, then oldest first."""
         whose = {"chain": account.chain_id, "account": account.address}
         chosen = {**whose, "states": [state.value for state in states]}
         return [intent_of(row) for row in self._connection.execute(_IN_STATES, chosen)]
 
     def unfinished(self, account: Account) -> list[Intent]:
-        """Return what has not come to an end: planned, ready, assigned, live, mined."""
+        """Return the unfinished intents: planned, ready, assigned, live, mined."""
         return self.in_states(account, UNFINISHED)
 
     def on_its_way(self, account: Account, kind: str) -> Intent | None:
-        """Return the most urgent call of a kind that is on its way; a mined one is not."""
+        """Return the most urgent pending call of a kind, or None; mined ones do not count."""
         open_ = self.in_states(account, ON_ITS_WAY)
         return next((one for one in open_ if one.request.kind == kind), None)
 
     def tries(self, account: Account, kind: str, subject: str, around: int | None) -> int:
-        """Count the intents of a kind about a subject in a round, or in none; ended ones too."""
+        """Count the intents of a kind about a subject in a round (or None); ended ones too."""
         counted = select(func.count()).where(
             pub_intent.c.chain_id == account.chain_id,
             pub_intent.c.kind == kind,
@@ -214,7 +214,7 @@ class Intents:
     def newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
     ) -> list[Intent]:
-        """Return the last `limit` intents, of a state or kind where one is named, newest first."""
+        """Return the last `limit` intents, optionally of one state or kind, newest first."""
         chosen = _ALL if state is None else _ALL.where(pub_intent.c.state == state.value)
         chosen = chosen if kind is None else chosen.where(pub_intent.c.kind == kind)
         return self._where(chosen.order_by(pub_intent.c.id.desc()).limit(limit))
@@ -229,7 +229,7 @@ class Intents:
         return {(row[0], row[1]): row[2] for row in rows}
 
     def failures(self, kinds: Collection[str]) -> dict[str, int]:
-        """Count the intents of these kinds that did not come to what they were for, by reason."""
+        """Count the failed intents of these kinds, by reason."""
         rows = self._connection.execute(
             select(pub_intent.c.error_class, func.count())
             .where(
@@ -240,15 +240,15 @@ class Intents:
         )
         counts: dict[str, int] = {}
         for error_class, count in rows:
-            # The contract's own word, without its arguments.
+            # The contract's error name, without its arguments.
             reason = (error_class or "unknown").split("(", maxsplit=1)[0]
             counts[reason] = counts.get(reason, 0) + count
         return counts
 
     def forget_above(self, block: int, stamp: Stamp) -> int:
-        """End what was planned on blocks above `block` and has no nonce; count them.
+        """Expire intents planned on blocks above `block` without a nonce; return how many.
 
-        What has a nonce stays: the contract refuses it, and its receipt says so.
+        Intents with a nonce are kept: the contract rejects the call, and the receipt shows it.
         """
         stale = self._where(
             _ALL.where(
@@ -275,7 +275,7 @@ class Intents:
 
 
 _ALL = select(pub_intent)
-# Made once: every tick asks them many times, and to build one costs more than to run it.
+# Built once: every tick runs them many times, and building one costs more than running it.
 _NAMED = _ALL.where(pub_intent.c.id == bindparam("named"))
 _IN_STATES = _ALL.where(
     pub_intent.c.chain_id == bindparam("chain"),

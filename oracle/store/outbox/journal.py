@@ -1,4 +1,4 @@
-"""The outbox's diary: one row for every change, written in the commit that makes it."""
+"""The outbox journal: one row for every change, written in the same commit."""
 
 from sqlalchemy import Connection, insert, select
 
@@ -7,13 +7,13 @@ from oracle.store.tables.outbox_tables import pub_journal
 
 
 class Journal:
-    """Append, and read again."""
+    """Append-only journal of the outbox."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def write(self, event: str, stamp: Stamp, about: JournalSubject, detail: str = "") -> None:
-        """Note what happened; `detail` never holds a secret."""
+        """Append an entry; `detail` never holds a secret."""
         row = {
             "at": stamp.at,
             "intent_id": about.intent_id,
@@ -27,7 +27,7 @@ class Journal:
         self._connection.execute(insert(pub_journal).values(row))
 
     def of_intent(self, intent_id: int) -> list[JournalEntry]:
-        """Return what happened to one intent, oldest first."""
+        """Return the entries of one intent, oldest first."""
         rows = self._connection.execute(
             select(
                 pub_journal.c.at,

@@ -1,4 +1,4 @@
-"""Nonces, their bytes and their cost, read (docs/explanation/transactions.md#states)."""
+"""Queries for nonces, signed bytes and their cost (docs/explanation/transactions.md#states)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,14 +18,14 @@ from oracle.store.outbox.row_mapping import attempt_of, slot_of
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 
 _WATCHED = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
-# More seconds than any clock shows.
+# Later than any clock shows.
 _FOR_EVER = 2**62
 _HASH_BYTES = 32
 _MAY_COST = (NonceState.OPEN.value, NonceState.LIVE.value)
 
 
 class NonceQueries:
-    """The tables pub_nonce and pub_attempt, inside one transaction, without a change."""
+    """Read access to the tables pub_nonce and pub_attempt, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -43,14 +43,14 @@ class NonceQueries:
         return [slot_of(row) for row in self._connection.execute(chosen)]
 
     def lost(self, account: Account) -> list[int]:
-        """Return the nonces that somebody else used, and nobody has rebuilt."""
+        """Return the nonces that a foreign transaction used and that were not rebuilt."""
         chosen = select(pub_nonce.c.nonce).where(
             of_account(account), pub_nonce.c.state == NonceState.FOREIGN.value
         )
         return list(self._connection.execute(chosen.order_by(pub_nonce.c.nonce)).scalars())
 
     def blocks_to_land(self, account: Account, limit: int) -> list[int]:
-        """Return how many blocks the last `limit` nonces that landed took from their sending."""
+        """Return the blocks from sending to inclusion of the last `limit` landed nonces."""
         first = func.min(pub_attempt.c.first_sent_block)
         chosen = (
             select(pub_nonce.c.block_number - first)
@@ -74,13 +74,13 @@ class NonceQueries:
         return list(self._connection.execute(chosen).scalars())
 
     def at(self, account: Account, nonce: int) -> NonceSlot | None:
-        """Return the slot of one nonce, final ones too."""
+        """Return the slot of one nonce, even if it is final, or None."""
         chosen = select(pub_nonce).where(of_account(account), pub_nonce.c.nonce == nonce)
         row = self._connection.execute(chosen).one_or_none()
         return None if row is None else slot_of(row)
 
     def attempts(self, slot: NonceSlot) -> list[Attempt]:
-        """Return the bytes signed for a nonce, in the order of signing."""
+        """Return the attempts of a nonce, in the order of signing."""
         chosen = (
             select(pub_attempt)
             .where(
@@ -95,13 +95,13 @@ class NonceQueries:
     def transactions_beginning(self, digits: str, limit: int) -> dict[Hash, int]:
         """Return up to `limit` transactions whose hex begins with `digits`, by hash.
 
-        Each with the intent that it was signed for, or that was rebuilt from it.
+        Each maps to the intent that it was signed for, or that was rebuilt from it.
         """
         low, high = map(hexed, range_of_prefix(digits, _HASH_BYTES))
         signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
             pub_attempt.c.tx_hash.between(low, high)
         )
-        # Of what a lost database had sent only the text tells, as `NonceSlots.rebuild` writes it.
+        # Hashes from a lost database exist only in the text that `record_rebuilt` writes.
         rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(
             pub_intent.c.kind == REBUILT, pub_intent.c.error_text.startswith(f"0x{digits}")
         )
@@ -113,7 +113,7 @@ class NonceQueries:
         return dict(sorted(found.items())[:limit])
 
     def vacant(self, account: Account) -> NonceSlot | None:
-        """Return the lowest nonce that nothing was ever signed for and no intent holds now."""
+        """Return the lowest open nonce without signed bytes and without an intent, or None."""
         signed = exists().where(
             pub_attempt.c.chain_id == pub_nonce.c.chain_id,
             pub_attempt.c.sender == pub_nonce.c.sender,
@@ -136,15 +136,15 @@ class NonceQueries:
         return None if row is None else slot_of(row)
 
     def reserved(self, account: Account) -> int:
-        """Return what the open slots may still cost at most, in wei."""
+        """Return the max cost of the open slots, in wei."""
         return sum(self._costs(of_account(account) & pub_nonce.c.state.in_(_MAY_COST)))
 
     def committed_since(self, account: Account, time: int, until: int = _FOR_EVER) -> int:
-        """Return what slots opened, bumped or mined since `time` cost, or may cost, in wei.
+        """Return the cost or max cost of slots opened, bumped or mined since `since`, in wei.
 
-        `time` and `until` in unix seconds: a clock that was ahead has left times of the future. A
-        slot counts whole. Bumps and no-ops count like all else, and what is open counts however
-        old it is: it may be paid now.
+        `since` and `until` are unix seconds: a clock that was ahead leaves times in the future. A
+        slot counts fully. Bumps and no-ops count too, and open slots count whatever their age,
+        because they may be paid now.
         """
         times = (pub_nonce.c.opened_at, pub_nonce.c.last_bump_at, pub_nonce.c.mined_at)
         recent = or_(
@@ -154,15 +154,15 @@ class NonceQueries:
         return sum(self._costs(of_account(account) & recent))
 
     def cost_of(self, slot: NonceSlot) -> int:
-        """Return what a nonce has cost, in wei, or the most that it may still cost.
+        """Return the cost of a nonce, or its max cost while it is open, in wei.
 
-        That is the largest of what its intents reserved and of what its bytes allow. A vacant
-        one, which no intent holds and nothing was signed for, costs nothing.
+        The max cost is the largest reservation of its intents or the largest limit of its signed
+        bytes. A vacant nonce costs nothing.
         """
         return sum(self._costs(of_account(slot.account) & (pub_nonce.c.nonce == slot.nonce)))
 
     def reserved_at_most(self, slot: NonceSlot) -> int:
-        """Return the most that a nonce was allowed to cost before it was mined, in wei."""
+        """Return the max cost that a nonce was allowed before it was mined, in wei."""
         bound = select(pub_intent.c.max_cost_wei).where(
             pub_intent.c.chain_id == slot.account.chain_id,
             pub_intent.c.sender == slot.account.address,
@@ -173,9 +173,9 @@ class NonceQueries:
         return max([*costs, *signed], default=0)
 
     def missing(self, account: Account, below: int) -> list[int]:
-        """Return the nonces under `below` that this database gave out and has no slot of.
+        """Return the assigned nonces under `below` that have no slot in this database.
 
-        It gave out every one from the lowest slot on: there can be none.
+        Every nonce from the lowest slot on was assigned here, so there should be none.
         """
         chosen = select(pub_nonce.c.nonce).where(of_account(account)).order_by(pub_nonce.c.nonce)
         known = [nonce for (nonce,) in self._connection.execute(chosen)]
@@ -184,7 +184,7 @@ class NonceQueries:
         return sorted(set(range(known[0], below)) - set(known))
 
     def _costs(self, where: ColumnElement[bool]) -> Iterable[int]:
-        """Return what each slot costs, by one query: a day of a dispatcher has thousands."""
+        """Return the cost of each slot, by one query: a dispatcher has thousands per day."""
         costs: dict[int, int] = {}
         for row in self._connection.execute(_COSTS.where(where)):
             if row.gas_used is not None:
@@ -195,8 +195,8 @@ class NonceQueries:
         return costs.values()
 
 
-# Of a slot without a receipt a row for each intent and each bytes; amounts are summed up by us,
-# for to the database they are bytes.
+# A slot without a receipt has one row per intent and attempt; amounts are added in Python, because
+# the database stores them as bytes.
 _IS_OPEN = pub_nonce.c.gas_used.is_(None)
 _COSTS = select(
     pub_nonce.c.nonce,
@@ -228,11 +228,11 @@ _COSTS = select(
 
 
 def of_account(account: Account) -> ColumnElement[bool]:
-    """Say which rows are an account's."""
+    """Build the condition for an account's rows."""
     return and_(pub_nonce.c.chain_id == account.chain_id, pub_nonce.c.sender == account.address)
 
 
-# Made once: every tick asks it.
+# Built once, because every tick runs it.
 _BETWEEN = (
     select(pub_attempt)
     .where(
@@ -245,20 +245,20 @@ _BETWEEN = (
 
 
 class WatchedNonceQueries(NonceQueries):
-    """What every tick asks of the tables pub_nonce and pub_attempt."""
+    """Queries of nonces with their attempts, used by every tick."""
 
     def watched_with_attempts(self, account: Account) -> list[tuple[NonceSlot, list[Attempt]]]:
-        """Return every slot that is not final, by nonce, with its bytes in order of signing."""
+        """Return every slot that is not final, by nonce, with attempts in order of signing."""
         return self.with_attempts(self.watched(account))
 
     def with_attempts(self, slots: Sequence[NonceSlot]) -> list[tuple[NonceSlot, list[Attempt]]]:
-        """Return slots of one account with the bytes signed for each, in order of signing."""
+        """Return slots of one account with the attempts of each, in order of signing."""
         if not slots:
             return []
         account, nonces = slots[0].account, [one.nonce for one in slots]
         whose = {"chain": account.chain_id, "account": account.address}
         between = {"lowest": min(nonces), "highest": max(nonces)}
-        # Open nonces lie together; what is final between them is passed over.
+        # Open nonces are contiguous; final ones between them are skipped.
         found: dict[int, list[Attempt]] = {nonce: [] for nonce in nonces}
         for row in self._connection.execute(_BETWEEN, {**whose, **between}):
             if row.nonce in found:

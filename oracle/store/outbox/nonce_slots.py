@@ -1,7 +1,7 @@
-"""Nonces and the bytes signed for them: one slot a nonce, never reused.
+"""Nonce slots and the bytes signed for them: one slot per nonce, never reused.
 
-The nonce is counted here, in the commit that gives it to an intent, and nowhere else.
-See docs/explanation/transactions.md#states.
+The nonce is assigned only here, in the commit that gives it to an intent. See
+docs/explanation/transactions.md#states.
 """
 
 from sqlalchemy import Connection, insert, update
@@ -43,12 +43,12 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
         "mined_at",
     )
 )
-# What still may land on a nonce, beside the one that did.
+# States of intents that may still land on a nonce, beside the winner.
 _RIVALS = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
 class NonceSlots(WatchedNonceQueries):
-    """The tables pub_nonce and pub_attempt, inside one transaction."""
+    """Write access to the tables pub_nonce and pub_attempt, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal, intents: Intents) -> None:
         super().__init__(connection)
@@ -56,9 +56,9 @@ class NonceSlots(WatchedNonceQueries):
         self._intents = intents
 
     def open(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
-        """Give the intent a nonce, from now on: a new slot, or a vacant one that it takes over.
+        """Assign a nonce to the intent: a new slot, or a vacant one that it takes over.
 
-        `block` is the head's number: the time of a transaction is told in blocks.
+        `block` is the head's number, because the age of a transaction is counted in blocks.
         """
         account = intent.request.account
         moved = self._connection.execute(
@@ -81,13 +81,13 @@ class NonceSlots(WatchedNonceQueries):
         self._intents.move(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
     def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
-        """Put a ready intent on the nonce of another, which may still land: one of them will.
+        """Assign a ready intent to another's nonce that may still land: one of them will.
 
-        The other one stays what it is until a receipt tells which
+        The other intent keeps its state until a receipt decides
         (docs/explanation/transactions.md#states).
 
         Raises:
-            FatalError: the slot is mined or over, or is not as it was read.
+            FatalError: the slot is mined or final, or changed since it was read.
         """
         if slot.state not in {NonceState.OPEN, NonceState.LIVE}:
             raise FatalError(f"outbox nonce {slot.nonce} is {slot.state}: it is taken")
@@ -104,9 +104,9 @@ class NonceSlots(WatchedNonceQueries):
     def sign(
         self, slot: NonceSlot, signed: SignedCall, reason: AttemptReason, stamp: Stamp
     ) -> int:
-        """Store signed bytes before anything is sent; return the attempt's id.
+        """Store signed bytes before they are sent; return the attempt's id.
 
-        They are for the intent that the slot serves now.
+        The bytes are for the intent that the slot serves now.
         """
         seq = len(self.attempts(slot))
         written = self._connection.execute(
@@ -140,15 +140,15 @@ class NonceSlots(WatchedNonceQueries):
     def sent(
         self, slot: NonceSlot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
     ) -> None:
-        """Note that the bytes were sent at head `block`, and how the endpoints took it.
+        """Record that the bytes were sent at head `block`, and the endpoints' response.
 
-        `error` is `class: text`, None where one took them.
+        `error` is `class: text`, or None if an endpoint accepted them.
         """
         error_class, _, text = (error or "").partition(": ")
         is_first = attempt.sends == 0
         first = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
         if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
-            # No pool has held them until now: what waits for a block begins to wait.
+            # No pool accepted them until now: waiting in blocks starts here.
             first = {"first_sent_block": block}
         self._connection.execute(
             update(pub_attempt)
@@ -175,7 +175,7 @@ class NonceSlots(WatchedNonceQueries):
         self._follow(attempt.intent_id, IntentState.ASSIGNED, IntentState.LIVE, stamp)
 
     def mined(self, slot: NonceSlot, attempt: Attempt, mined: Mined, stamp: Stamp) -> None:
-        """Note a receipt, or a new one after a reorg; another payload of the nonce has lost."""
+        """Record a receipt, or a new one after a reorg; rival intents of the nonce have lost."""
         self._set(
             slot,
             NonceState.MINED,
@@ -190,10 +190,10 @@ class NonceSlots(WatchedNonceQueries):
             mined_at=stamp.at,
         )
         won = self._named(attempt.intent_id)
-        # What a human gave up for a no-op is not to be tried again.
+        # A call that an operator replaced by a no-op must not be retried.
         is_given_up = won.request.kind == NOOP
         to = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
-        # The losers first: the indexes allow one of a kind.
+        # Losers first: the unique index allows one intent per kind.
         for rival in self._intents.bound_to(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVALS:
                 lost = {"superseded_by": attempt.intent_id}
@@ -202,7 +202,7 @@ class NonceSlots(WatchedNonceQueries):
         self._intents.note_mined(won, outcome, stamp)
 
     def unmined(self, slot: NonceSlot, stamp: Stamp) -> None:
-        """Note that a reorg took the receipt away: the same bytes are sent again."""
+        """Record that a reorg removed the receipt: the same bytes are sent again."""
         self._set(slot, NonceState.LIVE, **_NO_RECEIPT)
         intent = self._named(slot.intent_id)
         about = JournalSubject(intent.id, slot.nonce)
@@ -212,19 +212,19 @@ class NonceSlots(WatchedNonceQueries):
     def finalize(
         self, slot: NonceSlot, stamp: Stamp, reason: str | None = None, paid: Paid | None = None
     ) -> None:
-        """Close a mined slot for good; `reason`: why the call failed, where it did.
+        """Close a mined slot for good; `reason` is the revert reason of a failed call.
 
-        `paid`: what it cost, where that is surer now than when it was mined.
+        `call_cost` is the cost, if it is more certain now than when the call was mined.
         """
         price = {} if paid is None else paid._asdict()
         self._set(slot, NonceState.FINAL, finalised_at=stamp.at, **price)
         to = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
-        # The contract's own word, without its arguments, is the class.
+        # The class is the contract's error name, without its arguments.
         why = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
         self._intents.move(self._named(slot.intent_id), to, stamp, why)
 
     def lose_to_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
-        """Note that somebody else used this nonce of the key: a human has to look at it."""
+        """Record that a foreign transaction used this nonce: an operator must investigate."""
         why = {"error_class": "foreign", "error_text": reason}
         self._set(slot, NonceState.FOREIGN, finalised_at=stamp.at)
         for intent in self._intents.bound_to(slot.account, slot.nonce):
@@ -234,10 +234,11 @@ class NonceSlots(WatchedNonceQueries):
     def rebuild(
         self, account: Account, nonce: int, tx_hash: Hash | None, mined: Mined | None, stamp: Stamp
     ) -> None:
-        """Write down a nonce that the chain has seen and this database never gave out.
+        """Record a nonce that was used on chain but never assigned by this database.
 
-        It is final from the start: nothing is ever signed for it. `tx_hash` and `mined` None: it
-        was not found, or waits in the pool. A call of ours that held the nonce has lost it.
+        The slot is final from the start: nothing is ever signed for it. `tx_hash` and `receipt` are
+        None if the transaction was not found, or waits in the pool. An intent that held the nonce
+        has lost it.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
         intent = self._named(self._intents.add(request, stamp) or 0)
@@ -249,7 +250,7 @@ class NonceSlots(WatchedNonceQueries):
         }
         self._intents.move(intent, IntentState.FINAL, stamp, values)
         for rival in self._intents.bound_to(account, nonce):
-            # Held it is where the nonce was found to be foreign.
+            # An intent is held if its nonce was found to be foreign.
             if rival.id != intent.id and rival.state in _RIVALS | {IntentState.HELD}:
                 lost = {"superseded_by": intent.id}
                 self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)

@@ -1,4 +1,4 @@
-"""The outbox repository: sending accounts, their next nonces, and their intents and slots."""
+"""The outbox repository: sending accounts, their next nonces, intents and slots."""
 
 from typing import Any
 
@@ -40,12 +40,12 @@ class AccountRepository:
         self._journal = journal
 
     def next_nonce(self, account: Account) -> int | None:
-        """Return the nonce that the next intent takes; None: the account is not enrolled."""
+        """Return the nonce of the next intent, or None if the account is not enrolled."""
         chosen = select(pub_account.c.next_nonce).where(_is(account))
         return self._connection.execute(chosen).scalar_one_or_none()
 
     def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Begin to count an account's nonces from what the chain says."""
+        """Start counting an account's nonces from the chain's value."""
         self._connection.execute(
             insert(pub_account).values(
                 chain_id=account.chain_id,
@@ -57,7 +57,7 @@ class AccountRepository:
         self._journal.write("enrolled", stamp, JournalSubject(nonce=next_nonce), account.address)
 
     def take_nonce(self, account: Account) -> int:
-        """Take the next nonce; it belongs to whoever writes its slot in this transaction.
+        """Take the next nonce; its slot must be written in the same transaction.
 
         Raises:
             FatalError: the account is not enrolled.
@@ -74,9 +74,9 @@ class AccountRepository:
         return int(after) - 1
 
     def rebuild(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Count on from where the chain is: enroll the account, or raise its next nonce.
+        """Enroll the account, or raise its next nonce to the chain's.
 
-        It is never lowered: a nonce that was given out once is not given out again.
+        The next nonce is never lowered: a nonce is assigned only once.
         """
         known = self.next_nonce(account)
         if known is None:
@@ -89,13 +89,13 @@ class AccountRepository:
         self._journal.write("rebuilt", stamp, JournalSubject(nonce=next_nonce), detail)
 
     def paused_because(self, account: Account) -> Pause | None:
-        """Return why the account opens no new nonce; None: it does."""
+        """Return why the account opens no new nonce, or None if it is not paused."""
         asked = {"chain": account.chain_id, "account": account.address}
         row = self._connection.execute(_PAUSED, asked).one_or_none()
         return None if row is None else _pause(row)
 
     def paused(self) -> dict[Account, Pause]:
-        """Return every account that is paused, and why."""
+        """Return every paused account with its reason."""
         chosen = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
         return {
             Account(row.chain_id, Address(row.address)): _pause(row)
@@ -103,10 +103,10 @@ class AccountRepository:
         }
 
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
-        """Open no new nonce; what is open is watched as before.
+        """Open no new nonce for an account; open ones are watched as before.
 
-        `funds` ends when the balance suffices, `signer` when one that refused signs again, every
-        other kind when a human says so.
+        `funds` ends when the balance suffices, `signer` when a signer that refused signs again,
+        every other kind when an operator resumes the account.
         """
         self._connection.execute(
             update(pub_account)
@@ -116,7 +116,7 @@ class AccountRepository:
         self._journal.write("paused", stamp, JournalSubject(), f"{kind.value}: {reason}")
 
     def resume(self, account: Account, stamp: Stamp) -> None:
-        """Let a paused account go on."""
+        """Resume a paused account."""
         self._connection.execute(
             update(pub_account)
             .where(_is(account))
@@ -125,7 +125,7 @@ class AccountRepository:
         self._journal.write("resumed", stamp, JournalSubject(), account.address)
 
 
-# Made once: every tick asks it many times.
+# Built once, because every tick runs it many times.
 _PAUSED = select(pub_account).where(
     pub_account.c.chain_id == bindparam("chain"),
     pub_account.c.address == bindparam("account"),
@@ -144,17 +144,17 @@ def _pause(row: Row[Any]) -> Pause:
 
 
 class NonceGaps:
-    """Slots that are over without a block, inside one transaction."""
+    """Final slots without a block, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
         self._journal = journal
 
     def of(self, account: Account, from_nonce: int) -> list[int]:
-        """Return the rebuilt nonces from this one on that are in no block we know of.
+        """Return the rebuilt nonces from `from_nonce` on that are in no known block.
 
-        Whoever asks gives the number of transactions that the chain and its pools have: from
-        there on nobody has them.
+        The caller passes the transaction count of chain and pools: nonces from there on are in
+        neither.
         """
         chosen = (
             select(pub_nonce.c.nonce)
@@ -164,10 +164,10 @@ class NonceGaps:
         return [nonce for (nonce,) in self._connection.execute(chosen)]
 
     def reopen(self, account: Account, nonce: int, stamp: Stamp) -> None:
-        """Make a nonce vacant: the next call of the account takes it.
+        """Make a nonce vacant, so that the account's next call takes it.
 
         Raises:
-            FatalError: it was not rebuilt, or is in a block, or something was signed for it.
+            FatalError: the nonce was not rebuilt, is in a block, or has signed bytes.
         """
         opened = (
             update(pub_nonce)
@@ -192,7 +192,7 @@ def _unseen(account: Account) -> ColumnElement[bool]:
 
 
 class Outbox:
-    """Its rooms, inside one transaction; each writes its own lines of the journal."""
+    """The outbox repositories, inside one transaction; each writes its own journal entries."""
 
     def __init__(self, connection: Connection) -> None:
         self.journal = Journal(connection)

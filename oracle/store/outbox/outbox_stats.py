@@ -1,4 +1,4 @@
-"""What became of everything that was sent, for `/metrics`: from rows, kept nowhere else."""
+"""Statistics of all sent transactions for `/metrics`, computed from rows only."""
 
 from sqlalchemy import Connection, func, select
 
@@ -11,13 +11,13 @@ _ENDED = (NonceState.FINAL.value, NonceState.FOREIGN.value)
 
 
 class OutboxStats:
-    """The tables pub_intent, pub_nonce and pub_attempt, counted inside one transaction."""
+    """Counts over the tables pub_intent, pub_nonce and pub_attempt, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def accounts(self) -> dict[Account, tuple[int, int]]:
-        """Return (next nonce, lowest nonce that is not over) of every account that ever sent."""
+        """Return (next nonce, lowest unfinished nonce) of every account that ever sent."""
         waiting = (
             select(func.min(pub_nonce.c.nonce))
             .where(
@@ -38,7 +38,7 @@ class OutboxStats:
         return {Account(row[0], Address(row[1])): (row[2], row[3]) for row in rows}
 
     def add_ended(self, figures: OutboxFigures, account: Account, first: int, below: int) -> None:
-        """Add the nonces from `first` to under `below` that are over to the figures."""
+        """Add the finished nonces from `first` to under `below` to the figures."""
         attempts = (
             select(func.count())
             .where(
@@ -98,7 +98,7 @@ class OutboxStats:
             )
 
     def open_nonces(self) -> dict[Address, int]:
-        """Count the nonces that are not over, by account."""
+        """Count the unfinished nonces, by account."""
         rows = self._connection.execute(
             select(pub_nonce.c.sender, func.count())
             .where(pub_nonce.c.state.not_in(_ENDED))
@@ -107,7 +107,7 @@ class OutboxStats:
         return {Address(row[0]): row[1] for row in rows}
 
     def attempts(self) -> dict[tuple[str, str], int]:
-        """Count the transactions ever signed, by the kind of their call and why."""
+        """Count the transactions ever signed, by kind of call and reason."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_attempt.c.reason, func.count())
             .join(pub_intent, pub_intent.c.id == pub_attempt.c.intent_id)
@@ -116,7 +116,7 @@ class OutboxStats:
         return {(row[0], row[1]): row[2] for row in rows}
 
     def superseded(self) -> dict[str, int]:
-        """Count the calls that lost their nonce to another one of ours, by kind."""
+        """Count the calls that lost their nonce to another intent, by kind."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, func.count())
             .where(pub_intent.c.superseded_by.is_not(None), pub_intent.c.nonce.is_not(None))
@@ -125,7 +125,7 @@ class OutboxStats:
         return {row[0]: row[1] for row in rows}
 
     def oldest(self) -> dict[tuple[str, str], int]:
-        """Return since when (unix seconds) the longest-waiting of each (kind, state) is in it."""
+        """Return the oldest last change (unix seconds) of waiting intents, by (kind, state)."""
         waiting = ("planned", "ready", "assigned", "live", "mined", "held")
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_intent.c.state, func.min(pub_intent.c.updated_at))

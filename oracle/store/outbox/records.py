@@ -1,4 +1,4 @@
-"""What the outbox says in Python: requests, intents, slots, attempts, signatures."""
+"""Records of the outbox: requests, intents, slots, attempts, signatures."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
 
-# The two kinds of calls that are nobody's but the outbox's: nothing, to fill a nonce; and what is
-# not ours to want any more, a nonce that a lost database gave out, read from the chain.
+# Kinds of the outbox's own calls: a no-op that fills a nonce, and a nonce assigned by a lost
+# database and read from the chain.
 NOOP, REBUILT = "noop", "rebuilt"
 
 
 class IntentState(StrEnum):
-    """Planned, ready, assigned, live, mined; the rest are ends or parking.
+    """Intent states: planned, ready, assigned, live, mined; the others are final or held.
 
     See docs/explanation/transactions.md#states.
     """
@@ -31,10 +31,10 @@ class IntentState(StrEnum):
     HELD = "held"
 
 
-# The class of a call that waits because another transmitter's for the same waits for a block.
+# Error class of a call that waits while another transmitter's equal call is pending.
 YIELDED = "yielded"
 
-# A call in one of these is on its way.
+# States of a call that is pending.
 ON_ITS_WAY = (
     IntentState.PLANNED,
     IntentState.READY,
@@ -60,7 +60,7 @@ class NonceState(StrEnum):
 
 
 class AttemptReason(StrEnum):
-    """Why bytes were signed for a nonce."""
+    """Reason for which bytes were signed for a nonce."""
 
     FIRST = "first"
     BUMP = "bump"
@@ -68,14 +68,14 @@ class AttemptReason(StrEnum):
     NOOP = "noop"
 
 
-# How the reason of a pause begins that a human has to end.
+# Prefix of the reason of a pause that only an operator can end.
 WRONG_SIGNATURE = "wrong answer of the signer"
 
 
 class PauseKind(StrEnum):
-    """Why an account opens no new nonce, or a call is held.
+    """Reason for which an account opens no new nonce, or a call is held.
 
-    `funds` ends by itself, and `signer` where it refused (decision 0099).
+    `funds` ends by itself, and so does `signer` after a refusal (decision 0099).
     """
 
     FOREIGN = "foreign"
@@ -88,29 +88,29 @@ class PauseKind(StrEnum):
 
 
 class Pause(NamedTuple):
-    """What an account is paused for; `reason` is for people."""
+    """The pause of an account; `reason` is a text for operators."""
 
     kind: PauseKind
     reason: str
 
     @property
     def is_temporary(self) -> bool:
-        """Whether it is over without a human: for ether, or for a key that refused."""
+        """Return whether the pause ends by itself: with ether, or when a refusing key signs."""
         refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(WRONG_SIGNATURE)
         return refused or self.kind is PauseKind.FUNDS
 
 
 class Account(NamedTuple):
-    """Who sends, on which chain."""
+    """A sending account on one chain."""
 
     chain_id: int
     address: Address
 
 
 class Stamp(NamedTuple):
-    """Every write says when, in unix seconds, and under which epoch of the lease.
+    """Time (unix seconds) and lease epoch of a write.
 
-    `actor`: the OS user whose command this is; None: the daemon itself.
+    `actor` is the OS user of a command, or None for the daemon itself.
     """
 
     at: int
@@ -120,13 +120,13 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """What is wanted on chain. `not_before` and `deadline` in chain time, unix seconds.
+    """A call requested on chain. `not_before` and `deadline` in chain time, unix seconds.
 
-    `kind` is the name of a registered kind of calls. `dedup_key` names the request for ever: a
-    second one of the same key is refused, whatever became of the first. `subject` is what it is
-    about: a node's address, or `task=0x…`. `as_of_block`: what it rests on; a rewind below that
-    expires it, as long as it has no nonce. Of the calls of one `exclusive_key` only one at a time
-    is ready or has a nonce without bytes.
+    `kind` is the name of a registered kind of calls. `dedup_key` identifies the request forever: a
+    second request with the same key is refused, whatever the outcome of the first. `subject` is a
+    node's address, or `task=0x…`. A rewind below `as_of_block` expires the request while it has no
+    nonce. Of the calls with one `exclusive_key`, only one at a time is ready or has a nonce without
+    signed bytes.
     """
 
     account: Account
@@ -148,10 +148,10 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A request and how far it has come; costs in wei.
+    """A request and its progress; costs in wei.
 
-    `replaces`: the intent whose nonce this one was put on. `yielded_at`: when it was left to
-    another transmitter, unix seconds of our clock.
+    `replaces` is the intent whose nonce this one took. `yielded_at` is the time when it yielded to
+    another transmitter, in unix seconds of the local clock.
     """
 
     id: int
@@ -173,9 +173,9 @@ class Intent:
 class NonceSlot:
     """A nonce, the intent that it serves, and the receipt once there is one.
 
-    `opened_block`: the head when the intent got the nonce, 0 where that is not known.
-    `last_bump_block`: the head when a dearer or another call of it was sent first.
-    `*_at` in unix seconds of our clock; `mined_at`: when the receipt that stands was first seen.
+    `opened_block` is the head when the intent got the nonce, or 0 if unknown. `last_bump_block` is
+    the head when a bump or a replacement was first sent. `*_at` are unix seconds of the local
+    clock; `mined_at` is when the current receipt was first seen.
     """
 
     account: Account
@@ -197,7 +197,7 @@ class NonceSlot:
 
 @dataclass(frozen=True, slots=True)
 class SignedCall:
-    """Bytes about to be stored, and what they cost at most; fees in wei per gas."""
+    """Signed bytes to be stored, and their max cost; fees in wei per gas."""
 
     tx_hash: Hash
     raw: bytes
@@ -208,7 +208,7 @@ class SignedCall:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Signed bytes in the database; the same for ever. `*_block`: the head at that sending."""
+    """Stored signed bytes, which never change. `*_block` is the head when they were sent."""
 
     id: int
     nonce: int
@@ -227,7 +227,7 @@ class Attempt:
 
 
 class Paid(NamedTuple):
-    """What a mined call cost: wei for each unit of gas, and what a rollup took beside gas."""
+    """Cost of a mined call: wei per unit of gas, and a rollup's fee beside gas."""
 
     gas_price_wei: int
     l1_fee_wei: int
@@ -235,10 +235,10 @@ class Paid(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """What a receipt says; `gas_price_wei` is the price that was really paid.
+    """Receipt of a call; `gas_price_wei` is the effective price.
 
-    `time` of the block in unix seconds; None: not asked for. `l1_fee_wei`: what a rollup took for
-    the data, beside gas.
+    `time` is that of the block in unix seconds, or None if it was not fetched. `l1_fee_wei` is a
+    rollup's fee for the data, beside gas.
     """
 
     block_number: int
@@ -252,10 +252,10 @@ class Mined:
 
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
-    """What a signer put its name to; `expires_at` in chain time.
+    """A statement and its signature; `expires_at` in chain time.
 
-    `config`: the configuration of signers and rules that it was signed under. `expiry_reason`: why
-    it can no longer land; None: it may.
+    `config` is the configuration of signers and rules under which it was signed. `expiry_reason` is
+    why it can no longer land, or None if it may.
     """
 
     chain_id: int
@@ -275,7 +275,7 @@ class SignedStatement:
 
 
 class JournalSubject(NamedTuple):
-    """What a line of the journal is about."""
+    """The rows to which a journal entry refers."""
 
     intent_id: int | None = None
     nonce: int | None = None

@@ -1,4 +1,4 @@
-"""Rows of the outbox's tables as Python's, and back."""
+"""Conversion between rows of the outbox's tables and records."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Headers that we may still need: above the final block, and where logs and reports stand."""
+"""Stored block headers: above the final block, and those of logs and reports."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ class BlockRepository:
         self._connection = connection
 
     def save(self, blocks: Sequence[BlockRef]) -> None:
-        """Write headers down as canonical; repeating it changes nothing."""
+        """Save headers as canonical; idempotent."""
         rows = [
             (each.number, raw(each.hash), raw(each.parent_hash), each.time, True)
             for each in blocks
@@ -27,7 +27,7 @@ class BlockRepository:
         append_canonical(self._connection, block, rows)
 
     def at(self, number: int) -> BlockRef | None:
-        """Return the canonical block of this height, where we have it."""
+        """Return the canonical block of this height, or None if it is not stored."""
         found = self.between(number, number)
         return found[0] if found else None
 
@@ -39,11 +39,11 @@ class BlockRepository:
         ]
 
     def newest(self) -> BlockRef | None:
-        """Return the highest canonical block that we have."""
+        """Return the highest stored canonical block, or None."""
         return self.highest_to(None)
 
     def highest_to(self, number: int | None) -> BlockRef | None:
-        """Return the highest canonical block up to `number` that we have; None: of all."""
+        """Return the highest stored canonical block up to `number` (None: no limit), or None."""
         chosen = select(block).where(block.c.canonical).order_by(block.c.number.desc()).limit(1)
         if number is not None:
             chosen = chosen.where(block.c.number <= number)
@@ -51,7 +51,7 @@ class BlockRepository:
         return None if row is None else _block_of(row)
 
     def lowest_from(self, number: int) -> BlockRef | None:
-        """Return the lowest canonical block from `number` on that we have."""
+        """Return the lowest stored canonical block from `number` on, or None."""
         chosen = select(block).where(block.c.canonical, block.c.number >= number)
         row = self._connection.execute(chosen.order_by(block.c.number).limit(1)).one_or_none()
         return None if row is None else _block_of(row)
@@ -77,9 +77,9 @@ class VerifiedBlockRepository:
         self._connection = connection
 
     def save(self, blocks: Iterable[tuple[int, Hash]], level: Level, endpoint: str) -> None:
-        """Write down that these blocks, by number and hash, have reached this level.
+        """Store that these blocks, by number and hash, have reached a verification level.
 
-        One that has reached more keeps it.
+        A block that has reached a higher level keeps it.
         """
         named = list(blocks)
         if not named:
@@ -94,11 +94,11 @@ class VerifiedBlockRepository:
         upsert(self._connection, verified_block, rows)
 
     def between(self, first: int, last: int) -> dict[int, Level]:
-        """Return by number what single blocks from `first` to `last` have reached."""
+        """Return the levels of single verified blocks from `first` to `last`, by number."""
         chosen = select(verified_block.c.number, verified_block.c.level)
         rows = self._connection.execute(chosen.where(verified_block.c.number.between(first, last)))
         return {number: Level(level) for number, level in rows}
 
     def forget_above(self, number: int) -> None:
-        """Forget the blocks above `number`: others may stand there now."""
+        """Delete the entries above block `number`, which may be replaced by other blocks."""
         self._connection.execute(delete(verified_block).where(verified_block.c.number > number))

@@ -1,4 +1,4 @@
-"""The raw calls: transactions whose input says what their logs do not.
+"""Raw calls: transactions whose input holds data that their logs lack.
 
 See docs/explanation/storage.md#raw-rows.
 """
@@ -15,23 +15,23 @@ from oracle.store.encoding import hexed, raw, wei
 from oracle.store.raw.raw_checksums import CALLS, RawChecksums, row_hash
 from oracle.store.tables.chain_tables import call
 
-# Rows read at a time: large enough for speed, small enough for flat memory.
+# Rows per query: large enough for speed, small enough for flat memory.
 PAGE = 2_000
 _KEY = tuple(call.primary_key.columns)
 
 
 class CallRepository:
-    """A call's key is its block number, its transaction's index and its block's hash."""
+    """Raw calls, keyed by block number, transaction index and block hash."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._checksums = RawChecksums(connection)
 
     def append(self, calls: Sequence[Call]) -> int:
-        """Write calls down in bulk; return how many became canonical by it.
+        """Insert calls in bulk; return how many became canonical.
 
-        One that is there stays as it is; an orphan becomes canonical again, with what is said
-        of it now: it may have been set aside for what it said.
+        A canonical call is kept as it is; an orphan becomes canonical again with the new values,
+        because it may have been orphaned for wrong ones.
         """
         if not calls:
             return 0
@@ -55,7 +55,7 @@ class CallRepository:
             .order_by(*_KEY)
             .limit(PAGE)
         )
-        # No hash is shorter than the empty one: the first page begins with the first block.
+        # No hash sorts below the empty one, so the first page begins with the first block.
         after: tuple[int, int, bytes] = (first, -1, b"")
         while True:
             page = self._connection.execute(chosen.where(tuple_(*_KEY) > after)).all()
@@ -66,14 +66,14 @@ class CallRepository:
             after = (page[-1][0], page[-1][1], page[-1][2])
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Write calls down in place of those of the same key, which were proven wrong."""
+        """Overwrite calls of the same keys, which were proven wrong."""
         if calls:
             first, last = min(one.block for one in calls), max(one.block for one in calls)
             with self._checksums.follow(CALLS, first, last):
                 upsert(self._connection, call, _rows_of(calls))
 
     def orphan(self, calls: Sequence[Call]) -> None:
-        """Mark these calls as not canonical: their block, as it was proven, has them not."""
+        """Mark these calls as not canonical: proofs show that their block does not contain them."""
         for row in _rows_of(calls):
             here = and_(*(column == value for column, value in zip(_KEY, row, strict=False)))
             with self._checksums.follow(CALLS, row[0], row[0]):

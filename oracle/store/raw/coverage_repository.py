@@ -1,4 +1,4 @@
-"""The ledger of what was read: for each scope disjoint intervals of blocks.
+"""Ledger of the blocks that were read: disjoint intervals of blocks for each scope.
 
 See docs/explanation/storage.md#coverage.
 """
@@ -14,13 +14,13 @@ from oracle.domain.coverage import Covered, IngestScope, Level, merge_neighbours
 from oracle.store.bulk import Row, upsert
 from oracle.store.tables.integrity_tables import coverage, scope
 
-# What older databases hold stands under this one, until the first start names it.
+# Scope id of coverage in older databases, until the first start assigns it to a scope.
 NAMELESS = bytes(32)
 
 
-# Asked with every window, so made once: the newest scope, and what a range of one touches.
+# Built once because every window runs them: the newest scope, and the spans around a range.
 _NEWEST = select(scope.c.id).order_by(scope.c.number.desc()).limit(1)
-# Intervals are disjoint: of those that begin before the range only the last one reaches it.
+# Intervals are disjoint, so of those that begin before the range only the last can overlap it.
 _BEFORE = (
     select(func.max(coverage.c.first_block))
     .where(coverage.c.scope == bindparam("asked"), coverage.c.first_block < bindparam("first"))
@@ -35,8 +35,8 @@ _TOUCHING = (
     )
     .order_by(coverage.c.first_block)
 )
-# Of each in a range, where it ends and where the next one begins: found by the database, for a
-# million rows take a dozen seconds here.
+# End of each interval in a range and start of the next one. Computed by the database, because a
+# million rows take a dozen seconds in Python.
 _IN_ORDER = (
     select(
         coverage.c.last_block,
@@ -46,12 +46,12 @@ _IN_ORDER = (
         coverage.c.scope == bindparam("asked"),
         coverage.c.first_block >= func.coalesce(_BEFORE, bindparam("first")),
         coverage.c.first_block <= bindparam("last"),
-        # The one that begins before the range may end before it as well.
+        # An interval that begins before the range may end before it as well.
         coverage.c.last_block >= bindparam("first"),
     )
     .subquery()
 )
-# After the last of them comes what lies beyond the range.
+# The last interval is followed by the end of the range.
 _NEXT = func.coalesce(_IN_ORDER.c.next, bindparam("last") + 1)
 _GAPS = (
     select(_IN_ORDER.c.last_block + 1, _NEXT - 1)
@@ -61,23 +61,23 @@ _GAPS = (
 
 
 class CoverageRepository:
-    """Every method is about one scope, by its id; `current` names the one in use."""
+    """Coverage of one scope, given by its id; `get_current_scope` returns the one in use."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def set_scope(self, wanted: IngestScope) -> None:
-        """Make this the scope that windows are read for, and remember it.
+        """Store the scope for which windows are read from now on.
 
-        What came in before scopes were kept becomes its coverage; a scope that is new to a
-        database which knew others has none.
+        Coverage of a database from before scopes were stored is assigned to it; any other new scope
+        starts without coverage.
         """
-        # With every window: nothing more is asked where nothing changed.
+        # Runs with every window: no further query if the scope is unchanged.
         known = self._connection.execute(_NEWEST).scalar_one_or_none()
         if known == wanted.id:
             return
         highest = self._connection.execute(select(func.max(scope.c.number))).scalar() or 0
-        # One that was in use before is in use again.
+        # A scope that was in use before becomes the newest again.
         upsert(self._connection, scope, [(wanted.id, wanted.to_json(), highest + 1)])
         if known is None:
             self._connection.execute(
@@ -85,20 +85,20 @@ class CoverageRepository:
             )
 
     def current(self) -> IngestScope | None:
-        """Return the scope that windows are read for; None before the first start."""
+        """Return the scope for which windows are read, or None before the first start."""
         newest = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
         text = self._connection.execute(newest).scalar_one_or_none()
         return None if text is None else IngestScope.from_json(text)
 
     def scopes(self) -> list[IngestScope]:
-        """Return every scope that was ever in use, the newest first."""
+        """Return every scope that was ever in use, newest first."""
         texts = select(scope.c.text).order_by(scope.c.number.desc())
         return [IngestScope.from_json(text) for text in self._connection.execute(texts).scalars()]
 
     def put(self, scope_id: bytes, covered: Covered) -> None:
-        """Write an interval down in place of whatever was said of its blocks.
+        """Store an interval, replacing earlier coverage of its blocks.
 
-        Neighbours that are alike become one.
+        Adjacent intervals with equal values are merged.
         """
         old = self._touching(scope_id, covered.first, covered.last)
         new = list(
@@ -120,7 +120,7 @@ class CoverageRepository:
     def spans(
         self, scope_id: bytes, first: int | None = None, last: int | None = None
     ) -> list[Covered]:
-        """Return the intervals, or the parts of them inside `first` to `last`, ascending."""
+        """Return the intervals, clipped to `first` … `last` if given, ascending."""
         if first is None or last is None:
             chosen = select(coverage).where(coverage.c.scope == scope_id)
             rows = self._connection.execute(chosen.order_by(coverage.c.first_block))
@@ -142,32 +142,32 @@ class CoverageRepository:
         return [BlockRange(first, lowest.first - 1), *gaps] if lowest.first > first else gaps
 
     def lowest_span(self, scope_id: bytes, first: int, last: int) -> Covered | None:
-        """Return the first interval inside `first` to `last`, or its part; None: there is none."""
+        """Return the first interval within `first` to `last`, clipped, or None."""
         asked = {"asked": scope_id, "first": first, "beyond": last}
-        # The one that begins before the range may end before it as well.
+        # An interval that begins before the range may end before it as well.
         for each in map(covered_of, self._connection.execute(_TOUCHING.limit(2), asked)):
             if each.last >= first:
                 return replace(each, first=max(first, each.first), last=min(last, each.last))
         return None
 
     def lowest(self, scope_id: bytes, first: int, last: int) -> Level | None:
-        """Return the level that every block of the range has reached; None: one is not covered."""
+        """Return the level that every block of the range reached, or None if one is not covered."""
         if self.gaps(scope_id, first, last):
             return None
         return min(each.level for each in self.spans(scope_id, first, last))
 
     def raise_to(self, scope_id: bytes, blocks: BlockRange, level: Level, endpoint: str) -> None:
-        """Note that an endpoint said the same at this level; what reached it already stays."""
+        """Raise blocks to a level at which an endpoint confirmed them; higher levels are kept."""
         for each in self.spans(scope_id, blocks.first, blocks.last):
             if each.level < level:
                 self.put(scope_id, replace(each, level=level, endpoint=endpoint))
 
     def note_audit(self, scope_id: bytes, blocks: BlockRange, endpoint: str, at: int) -> None:
-        """Note that another endpoint said the same; `at` is our newest block now."""
+        """Record that another endpoint confirmed the blocks; `head_block` is the newest block."""
         spans = self.spans(scope_id, blocks.first, blocks.last)
         for each in spans[:1] + spans[1:][-1:]:
             self.put(scope_id, replace(each, audited_by=endpoint, audited_at=at))
-        # Those between are whole rows, most often unlike their neighbours: one statement for all.
+        # The intervals between are complete rows that rarely merge: one statement updates them all.
         between = coverage.c.first_block.between(blocks.first, blocks.last)
         inside = between & (coverage.c.last_block <= blocks.last) & (coverage.c.scope == scope_id)
         self._connection.execute(
@@ -175,9 +175,10 @@ class CoverageRepository:
         )
 
     def unaudited(self, scope_id: bytes, blocks: BlockRange, most: int) -> Covered | None:
-        """Return the lowest blocks of the range that no second endpoint was asked about.
+        """Return the lowest blocks of the range that no second endpoint confirmed, or None.
 
-        At most so many, without a gap, and all from one endpoint; at the least of their levels.
+        The result is contiguous, from one endpoint, at most `max_blocks` long, and has the lowest
+        of the merged levels.
         """
         chosen = (
             select(coverage)
@@ -203,7 +204,7 @@ class CoverageRepository:
         return replace(found, last=min(blocks.last, found.last, found.first + most - 1))
 
     def lowest_below(self, scope_id: bytes, level: Level, blocks: BlockRange) -> Covered | None:
-        """Return the first interval of the range, or its part, below this level; None: none is."""
+        """Return the first interval of the range below this level, clipped, or None."""
         chosen = _below(scope_id, level, blocks.first).order_by(coverage.c.first_block).limit(1)
         row = self._connection.execute(chosen).one_or_none()
         if row is None or row.first_block > blocks.last:
@@ -218,7 +219,7 @@ class CoverageRepository:
         return sum(min(last, each.last) - max(first, each.first) + 1 for each in rows)
 
     def unaudited_blocks(self, scope_id: bytes, level: Level, last: int) -> int:
-        """Count the blocks up to `last` read below this level that no second endpoint told of."""
+        """Count the blocks up to `last` below this level that no second endpoint confirmed."""
         chosen = _below(scope_id, level, 0).where(
             coverage.c.first_block <= last, coverage.c.audited_by.is_(None)
         )
@@ -226,7 +227,7 @@ class CoverageRepository:
         return sum(min(last, each.last) - each.first + 1 for each in rows)
 
     def cut_above(self, number: int) -> None:
-        """Forget what was read above block `number`, in every scope."""
+        """Delete the coverage above block `number`, in every scope."""
         self._connection.execute(delete(coverage).where(coverage.c.first_block > number))
         reaching = update(coverage).where(coverage.c.last_block > number)
         self._connection.execute(reaching.values(last_block=number))
@@ -242,13 +243,13 @@ class CoverageRepository:
         return {Level(level): int(sum_) for level, sum_ in self._connection.execute(counted)}
 
     def audited_blocks(self, scope_id: bytes) -> int:
-        """Count the covered blocks that a second endpoint was asked about."""
+        """Count the covered blocks that a second endpoint confirmed."""
         blocks = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         audited = (coverage.c.scope == scope_id) & coverage.c.audited_by.is_not(None)
         return int(self._connection.execute(select(blocks).where(audited)).scalar() or 0)
 
     def _touching(self, scope_id: bytes, first: int, last: int) -> list[Covered]:
-        """Return the intervals that overlap the range or end right beside it, ascending."""
+        """Return the intervals that overlap the range or are adjacent to it, ascending."""
         asked = {"asked": scope_id, "first": first, "beyond": last + 1}
         rows = self._connection.execute(_TOUCHING, asked)
         return [each for each in map(covered_of, rows) if each.last >= first - 1]
@@ -276,7 +277,7 @@ def _row_of(scope_id: bytes, each: Covered) -> Row:
 
 
 def covered_of(row: Any) -> Covered:  # noqa: ANN401  a row of any driver
-    """Return the interval that a row of `coverage` is."""
+    """Decode a row of `coverage`."""
     return Covered(
         first=row.first_block,
         last=row.last_block,

@@ -1,7 +1,7 @@
-"""What we could not read: logs and calls of kinds that we know.
+"""Dead letters: logs and calls of known kinds that could not be decoded.
 
-The canonical ones are open: a fold of the same rows by a program that reads them closes them.
-See docs/explanation/ingest.md#decoding.
+Canonical ones are open: a fold of the same rows by a version that decodes them closes them. See
+docs/explanation/ingest.md#decoding.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,20 @@ class DeadLetterRepository:
         self._connection = connection
 
     def append(self, letters: Sequence[DeadLetter]) -> int:
-        """Write them down; return how many are newly open by it."""
+        """Insert dead letters; return how many are newly open."""
         return append_canonical(self._connection, dead_letter, [_row_of(each) for each in letters])
 
     def count_open(self) -> int:
-        """Count what stands open."""
+        """Count the open dead letters."""
         counted = select(func.count()).where(dead_letter.c.canonical)
         return int(self._connection.execute(counted).scalar_one())
 
     def open_between(self, first: int, last: int) -> list[DeadLetter]:
-        """Return what stands open of blocks `first` to `last`, both included, in order."""
+        """Return the open dead letters of blocks `first` to `last`, both included, in order."""
         return self.between(first, last, canonical=True)
 
     def between(self, first: int, last: int, *, canonical: bool) -> list[DeadLetter]:
-        """Return the open ones of these blocks, or those of orphaned blocks; in order."""
+        """Return the open dead letters of these blocks, or those of orphaned blocks, in order."""
         chosen = select(dead_letter).where(
             dead_letter.c.block.between(first, last), dead_letter.c.canonical.is_(canonical)
         )
@@ -42,11 +42,11 @@ class DeadLetterRepository:
         return [_letter_of(row) for row in self._connection.execute(ordered)]
 
     def clear_open(self) -> None:
-        """Forget what stands open: everything is read anew."""
+        """Delete the open dead letters, because all rows are decoded anew."""
         self._connection.execute(delete(dead_letter).where(dead_letter.c.canonical))
 
     def orphan_above(self, number: int) -> int:
-        """Mark what is above block `number` as not canonical; return how many."""
+        """Mark dead letters above block `number` as not canonical; return how many."""
         above = (dead_letter.c.block > number) & dead_letter.c.canonical
         return self._connection.execute(
             update(dead_letter).where(above).values(canonical=False)

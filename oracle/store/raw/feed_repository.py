@@ -1,4 +1,4 @@
-"""A feed's raw rows and how far they were read (docs/explanation/feed.md#storage)."""
+"""Raw rows of a feed, and its read cursor (docs/explanation/feed.md#what-is-stored)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,11 +21,11 @@ _MAX_BIGINT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """How far the feed was read; times by its own clock, in seconds.
+    """Read progress of the feed; times by the feed's clock, in seconds.
 
-    `settled_to`: every row of an earlier time is settled. `first_id` None: there was no row yet.
-    `whole_at`: the last poll that showed all there was; 0: none has.
-    `polls` counts up with every move; whoever moves the cursor names the one that they read.
+    Every row with a time before `settled_to` is settled. `first_id` is None until there is a row.
+    `whole_at` is the last poll that returned all rows, or 0. `polls` counts the moves; a writer
+    passes the count that it read.
     """
 
     stream: int = 1
@@ -43,24 +43,24 @@ class FeedCursor:
 
 
 class FeedRepository:
-    """The feed's tables, inside one transaction."""
+    """Tables of the feed, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._checksums = RawChecksums(connection)
 
-    # How far it was read.
+    # Read cursor.
 
     def cursor(self) -> FeedCursor | None:
-        """Return how far the feed was read; None: it was never asked."""
+        """Return the read cursor, or None if the feed was never polled."""
         row = self._connection.execute(select(feed_cursor)).one_or_none()
         return None if row is None else FeedCursor(*row[1:])
 
     def move(self, cursor: FeedCursor, polls: int) -> None:
-        """Move the cursor; `polls` is what was read, 0 where there was none.
+        """Move the cursor; `expected_polls` is the count that was read, 0 if there was none.
 
         Raises:
-            FatalError: another writer moved it since.
+            FatalError: another writer has moved the cursor since.
         """
         known = self.cursor()
         if (0 if known is None else known.polls) != polls:
@@ -68,54 +68,54 @@ class FeedRepository:
         values = asdict(cursor) | {"polls": polls + 1}
         upsert(self._connection, feed_cursor, [(1, *values.values())])
 
-    # What it said.
+    # Content of the rows.
 
     def append(self, rows: Sequence[FeedRow], *, canonical: bool = True) -> int:
-        """Write rows down that are not there; return how many. `canonical` False: evidence."""
+        """Insert new rows and return how many; `canonical` is False for evidence."""
         return append_missing(
             self._connection, feed_row, [_row_of(row, canonical=canonical) for row in rows]
         )
 
     def between(self, stream: int, first: int, last: int) -> list[FeedRow]:
-        """Return the canonical rows of ids `first` to `last`, both included, in order.
+        """Return the canonical rows of ids `first_id` to `last_id`, both included, in order.
 
-        Bounds beyond what the column holds are cut: a stored id may be the largest there is.
+        Bounds are clamped to the range of the column: a stored id may be the largest possible.
         """
         within = feed_row.c.id.between(max(first, 0), min(last, _MAX_BIGINT))
         return self._rows(_of(stream), within, limit=None)
 
     def highest(self, stream: int, last: int) -> FeedRow | None:
-        """Return the canonical row of the highest id up to `last`."""
+        """Return the canonical row of the highest id up to `last_id`."""
         chosen = select(feed_row).where(_of(stream), feed_row.c.id <= last)
         row = self._connection.execute(chosen.order_by(feed_row.c.id.desc()).limit(1)).first()
         return None if row is None else _feed_row(row)
 
     def evidence(self, stream: int, number: int) -> list[FeedRow]:
-        """Return what else was ever told of this id, beside the row that is folded."""
+        """Return the conflicting rows of this id, beside the one that is folded."""
         theirs = and_(feed_row.c.stream == stream, ~feed_row.c.canonical)
         return self._rows(theirs, feed_row.c.id == number)
 
     def unsettled(self, stream: int) -> list[FeedRow]:
-        """Return the rows whose time may still move, in order, the first `MOST_ROWS` of them."""
+        """Return the first `MAX_ROWS` rows whose time may still change, in order."""
         return self._rows(_of(stream), feed_row.c.time.is_(None))
 
     def settle(self, stream: int, times: Mapping[int, int]) -> None:
-        """Give rows their times, by id."""
+        """Set the times of rows, by id."""
         if times:
             here = and_(_of(stream), feed_row.c.id == bindparam("number"))
             settled = update(feed_row).where(here).values(time=bindparam("seen"))
             rows = [{"number": number, "seen": time} for number, time in times.items()]
             self._connection.execute(settled, rows)
 
-    # Where it stands in the chain's order.
+    # Place of the rows in the chain's order.
 
     def unplaced(self, before: int) -> list[FeedRow]:
-        """Return settled rows of a time below `before` that have no block yet, in order."""
+        """Return settled rows before `max_time` that have no block yet, in order."""
         waiting = feed_row.c.block.is_(None)
         return self._rows(feed_row.c.canonical, waiting, feed_row.c.time < before, limit=None)
 
     def place(self, block: int, rows: Iterable[FeedRow]) -> None:
-        """Give rows their block."""
+        """Set the block of rows."""
         chosen = list(rows)
         placed = [{"of": row.stream, "number": row.id} for row in chosen]
         if placed:
@@ -126,13 +126,13 @@ class FeedRepository:
             self._connection.execute(update(feed_row).where(here).values(block=block), placed)
 
     def unplace_above(self, number: int) -> None:
-        """Take rows out of the chain's order again that stand above block `number`."""
+        """Clear the block of rows above block `number`."""
         above = feed_row.c.block > number
         with self._checksums.follow_above(FEED, number):
             self._connection.execute(update(feed_row).where(above).values(block=None))
 
     def placed(self, first: int, last: int) -> list[FeedRow]:
-        """Return the rows that stand in blocks `first` to `last`, in order."""
+        """Return the rows of blocks `first_block` to `last_block`, in order."""
         within = feed_row.c.block.between(first, last)
         return self._rows(feed_row.c.canonical, within, limit=None)
 
@@ -145,16 +145,16 @@ class FeedRepository:
         return found
 
     def counts(self) -> tuple[int, int]:
-        """Count the rows that are folded, and those that wait for time or block."""
+        """Count the folded rows, and those that wait for a time or a block."""
         placed = func.count(feed_row.c.block)
         counted = select(placed, func.count() - placed).where(feed_row.c.canonical)
         folded, waiting = self._connection.execute(counted).one()
         return folded, waiting
 
-    # What is wrong with it.
+    # Faults of the feed.
 
     def note(self, faults: Sequence[FeedFault]) -> int:
-        """Write faults down that are not there; return how many."""
+        """Insert new faults; return how many."""
         rows = [
             (one.kind, one.stream, one.row, one.found_at, one.detail, one.accepted_at)
             for one in faults
@@ -162,7 +162,7 @@ class FeedRepository:
         return append_missing(self._connection, feed_fault, rows)
 
     def faults(self, *, is_open: bool) -> list[FeedFault]:
-        """Return the faults, the oldest first; `is_open`: only those that nobody accepted."""
+        """Return the faults, oldest first; `is_open` selects those not accepted yet."""
         chosen = select(feed_fault).order_by(
             feed_fault.c.found_at, feed_fault.c.stream, feed_fault.c.row, feed_fault.c.kind
         )
@@ -171,35 +171,35 @@ class FeedRepository:
         return [FeedFault(*row) for row in self._connection.execute(chosen)]
 
     def accept(self, now: int) -> int:
-        """Note that a person has accepted every open fault; return how many."""
+        """Record that an operator accepted all open faults; return how many."""
         opened = feed_fault.c.accepted_at.is_(None)
         return self._connection.execute(
             update(feed_fault).where(opened).values(accepted_at=now)
         ).rowcount
 
-    # Another reader's times.
+    # Times from another reader.
 
     def bear_witness(self, times: Iterable[tuple[int, Hash, int]]) -> int:
-        """Keep another reader's times: id, hash of the row, time; return how many are new."""
+        """Store another reader's times (id, row hash, time); return how many are new."""
         rows = [(number, raw(hash_), time) for number, hash_, time in times]
         return append_missing(self._connection, feed_witness, rows)
 
     def witnessed(self, first: int, last: int) -> dict[int, tuple[Hash, int]]:
-        """Return another reader's hashes and times of rows `first` to `last`, by id."""
+        """Return another reader's hashes and times of rows `first_id` to `last_id`, by id."""
         chosen = select(feed_witness).where(feed_witness.c.id.between(first, last))
         return {
             row.id: (Hash(hexed(row.hash)), row.time) for row in self._connection.execute(chosen)
         }
 
     def witnessed_above(self, number: int) -> int | None:
-        """Return the time that another reader has of the first row above id `number`."""
+        """Return another reader's time of the first row above `row_id`, or None."""
         chosen = select(feed_witness.c.time).where(feed_witness.c.id > number)
         return self._connection.execute(
             chosen.order_by(feed_witness.c.id).limit(1)
         ).scalar_one_or_none()
 
     def settled(self) -> Iterator[FeedRow]:
-        """Yield every settled row, in order: what a witness file says."""
+        """Yield every settled row in order, as for a witness file."""
         yield from self._rows(feed_row.c.canonical, feed_row.c.time.is_not(None), limit=None)
 
     def _rows(self, *chosen: ColumnElement[bool], limit: int | None = MOST_ROWS) -> list[FeedRow]:

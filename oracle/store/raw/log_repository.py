@@ -1,7 +1,7 @@
-"""The raw logs, in narrow rows: see docs/explanation/storage.md#logs.
+"""Raw logs in normalised rows: see docs/explanation/storage.md#logs.
 
-Rows of `log_row` are canonical; what is not moves to `log_orphan`, and back when its block is the
-chain's again. `log_block` has a row for each block with canonical logs and for no other.
+Rows of `log_row` are canonical; others move to `log_orphan`, and back when their block is canonical
+again. `log_block` has exactly one row for each block with canonical logs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,12 +32,12 @@ from oracle.store.tables.log_tables import MOST_BLOCK, log_block, log_orphan, lo
 
 
 def key_of(log: Log) -> int:
-    """Return the key of a log's row."""
+    """Return the primary key of a log's row."""
     return log.block << INDEX_BITS | log.index
 
 
 def rows_of(table: LogTable, sources: LogSources) -> list[Row]:
-    """Return the rows, in the order of the table's columns; write down sources that are new."""
+    """Return the rows, in the order of the table's columns; store new sources."""
     rows: list[Row] = []
     for part in table.parts:
         numbers = [sources[source] for source in part.sources]
@@ -50,7 +50,7 @@ def rows_of(table: LogTable, sources: LogSources) -> list[Row]:
 
 
 def log_of(row: Any, blocks: Mapping[int, LogBlock], sources: LogSources) -> Log:  # noqa: ANN401
-    """Return the log of a row of `log_row`."""
+    """Decode a row of `log_row`."""
     key, tx, source, tx_hash, topics, data = row
     return log_of_row(
         (key, tx, tx_hash, topics, data), blocks[key >> INDEX_BITS], sources.named(source)
@@ -58,20 +58,20 @@ def log_of(row: Any, blocks: Mapping[int, LogBlock], sources: LogSources) -> Log
 
 
 def orphan_of(row: Any, sources: LogSources) -> Log:  # noqa: ANN401  a row of any driver
-    """Return the log of a row of `log_orphan`."""
+    """Decode a row of `log_orphan`."""
     number, index, block_hash, time, *content = row
     key = number << INDEX_BITS | index
     return log_of((key, *content), {number: (block_hash, time)}, sources)
 
 
-# Rows read at a time: large enough for speed, small enough for flat memory.
+# Rows per query: large enough for speed, small enough for flat memory.
 PAGE = 2_000
 
 _KEY = log_row.c.id
-# PostgreSQL shifts by INTEGER only, and our numbers are BIGINT to it.
+# PostgreSQL shifts only by INTEGER, and literal numbers would be BIGINT.
 _BITS = literal_column(str(INDEX_BITS), Integer)
 _NUMBER = _KEY.bitwise_rshift(_BITS)
-# Rows of the table become orphans as they are.
+# Rows become orphans unchanged.
 _AS_ORPHANS = select(
     _NUMBER,
     _KEY.bitwise_and(MOST_INDEX),
@@ -84,7 +84,7 @@ _IS_ORPHAN = tuple(column == bindparam(f"that_{column.name}") for column in _ORP
 
 
 class LogRepository:
-    """A log is named by its block's number and hash, and its index in the block."""
+    """Raw logs, keyed by block number, block hash and index in the block."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -92,13 +92,13 @@ class LogRepository:
         self._checksums = RawChecksums(connection)
 
     def append(self, logs: Sequence[Log]) -> int:
-        """Write logs down in bulk; return how many became canonical by it.
+        """Insert logs in bulk; return how many became canonical.
 
-        One that is there stays as it is; an orphan becomes canonical again, with what is said
-        of it now: it may have been set aside for what it said.
+        A canonical log is kept as it is; an orphan becomes canonical again with the new values,
+        because it may have been orphaned for wrong ones.
 
         Raises:
-            FatalError: two blocks of one number, or a log's index is above `MOST_INDEX`.
+            FatalError: two blocks of one number, or a log index above `MOST_INDEX`.
         """
         if not logs:
             return 0
@@ -117,16 +117,16 @@ class LogRepository:
         fresh = [(n, time, h) for n, (h, time) in blocks.items() if n not in known]
         append(self._connection, log_block, fresh)
         rows = rows_of(table, self._sources)
-        # No row where no block was: then PostgreSQL copies them straight into the table.
+        # Without stored blocks there are no rows, so PostgreSQL can COPY straight into the table.
         if not known and self._connection.dialect.name != "sqlite":
             append(self._connection, log_row, rows)
             return len(rows)
         return append_missing(self._connection, log_row, rows)
 
     def replace(self, logs: Sequence[Log]) -> None:
-        """Write logs down in place of those of the same name, which were proven wrong.
+        """Overwrite logs of the same keys, which were proven wrong.
 
-        What is said of their blocks' time holds for all logs of these blocks.
+        The given block times apply to all logs of these blocks.
 
         Raises:
             FatalError: as `append`.
@@ -142,7 +142,7 @@ class LogRepository:
             upsert(self._connection, log_row, rows_of(table, self._sources))
 
     def orphan(self, logs: Sequence[Log]) -> None:
-        """Mark these logs as not canonical: their block, as it was proven, has them not."""
+        """Mark these logs as not canonical: proofs show that their block does not contain them."""
         if not logs:
             return
         numbers = {log.block for log in logs}
@@ -188,13 +188,13 @@ class LogRepository:
         return self._hash_of(log_block.c.number <= number, log_block.c.number.desc())
 
     def block_after(self, first: int, count: int) -> int | None:
-        """Return the block of the `count`-th canonical log from block `first` on; None: fewer."""
+        """Return the block of the `count`-th canonical log from `first` on, or None if fewer."""
         chosen = select(_KEY).where(first << INDEX_BITS <= _KEY).order_by(_KEY)
         row = self._connection.execute(chosen.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> INDEX_BITS
 
     def block_before(self, last: int, count: int) -> int | None:
-        """Return the block of the `count`-th canonical log down from block `last`; None: fewer."""
+        """Return the block of the `count`-th canonical log down from `last`, or None if fewer."""
         chosen = select(_KEY).where((last + 1) << INDEX_BITS > _KEY).order_by(_KEY.desc())
         row = self._connection.execute(chosen.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> INDEX_BITS
@@ -215,14 +215,14 @@ class LogRepository:
         return int(self._connection.execute(counted).scalar_one())
 
     def block_of(self, transactions: Iterable[Hash], first: int) -> int | None:
-        """Return the block, from `first` on, of a canonical log of one of these transactions."""
+        """Return a block, from `first` on, with a log of one of these transactions, or None."""
         known = [raw(one) for one in transactions]
         chosen = _within(first, MOST_BLOCK) & log_row.c.tx_hash.in_(known)
         found = select(_NUMBER).where(chosen)
         return self._connection.execute(found.limit(1)).scalar_one_or_none()
 
     def _known(self, blocks: Mapping[int, LogBlock]) -> dict[int, LogBlock]:
-        """Return what we have of blocks in this span; each number has one hash."""
+        """Return the stored blocks of this span; raise FatalError if a hash differs."""
         known = self._blocks(min(blocks), max(blocks))
         for number, (block_hash, _) in blocks.items():
             if known.get(number, (block_hash, 0))[0] != block_hash:
@@ -242,7 +242,7 @@ class LogRepository:
             yield orphan_of(row, self._sources)
 
     def _drop_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
-        """Delete the orphans that these logs are: they come back as they are said now."""
+        """Delete the orphans of these logs, which are inserted again with their new values."""
         within = log_orphan.c.block.between(min(blocks), max(blocks))
         found = self._connection.execute(select(*_ORPHAN_KEY).where(within))
         orphans = {tuple(row) for row in found}
@@ -255,7 +255,7 @@ class LogRepository:
             self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), named)
 
     def _set_aside(self, chosen: ColumnElement[bool]) -> int:
-        """Move rows to the orphans, their blocks left alone; return how many."""
+        """Move rows to the orphans and return how many; their blocks are kept."""
         columns = log_orphan.columns.keys()
         moving = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(chosen))
         self._connection.execute(moving)
@@ -265,7 +265,7 @@ class LogRepository:
         ).rowcount
 
     def _drop_empty(self, numbers: Iterable[int]) -> None:
-        """Forget those of these blocks that have no canonical log any more."""
+        """Delete those of these blocks that have no canonical log any more."""
         first = log_block.c.number.bitwise_lshift(_BITS)
         rows = exists().where(_KEY.between(first, first + MOST_INDEX))
         named = log_block.c.number.in_(list(numbers))
@@ -289,6 +289,6 @@ def _table_of(logs: Sequence[Log]) -> tuple[LogTable, dict[int, LogBlock]]:
 
 
 def _within(first: int, last: int) -> ColumnElement[bool]:
-    """Whether a row is of blocks `first` to `last`, both included."""
+    """Build the condition that a row belongs to blocks `first` to `last`, both included."""
     above = min(last, MOST_BLOCK) + 1
     return _KEY.between(first << INDEX_BITS, (above << INDEX_BITS) - 1)

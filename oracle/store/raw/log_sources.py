@@ -1,4 +1,4 @@
-"""Who emits logs of which kind: contract and first topic, by the number that rows have."""
+"""Log sources: pairs of contract and first topic, by the number that log rows refer to."""
 
 from sqlalchemy import Connection, select
 
@@ -10,10 +10,10 @@ from oracle.store.tables.log_tables import log_source
 
 
 class LogSources(dict[LogSource, int]):
-    """The table `log_source`: read when it is first needed, a few rows that never change.
+    """The table `log_source`, loaded on first use: a few rows that never change.
 
-    Whoever looks up a source that is not there gives it the next number, which `save` writes
-    down; so numbers follow the order of the chain.
+    Looking up an unknown source assigns the next number, which `save` stores; so numbers follow the
+    order of the chain.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -32,7 +32,7 @@ class LogSources(dict[LogSource, int]):
         return self[source]
 
     def save(self) -> None:
-        """Write down what is new."""
+        """Insert the new sources."""
         append(self._connection, log_source, self._new)
         self._new = []
 
@@ -42,7 +42,7 @@ class LogSources(dict[LogSource, int]):
         return self._named[number]
 
     def of_contract(self, address: Address) -> list[int]:
-        """Return the numbers of everything that one contract emits."""
+        """Return the numbers of all sources of one contract."""
         self._read()
         return [number for (emitter, _), number in self.items() if emitter == address]
 

@@ -1,8 +1,8 @@
-"""Checksums of the raw rows: whether what was committed is still what the tables hold.
+"""Checksums of the raw rows, to detect rows lost or changed outside a transaction.
 
-For each kind of rows and each span of blocks stand the number of its rows and the sum of their
-hashes. A sum can be moved by what comes and what goes, in any order; nothing that was lost or
-changed outside our transactions comes out of it. See docs/explanation/storage.md#raw-checksums.
+For each kind of rows and each span of blocks the number of rows and the sum of their hashes are
+stored. Insertions and deletions update a sum in any order; a change outside the daemon's
+transactions does not. See docs/explanation/storage.md#raw-checksums.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ from oracle.store.tables.feed_tables import feed_row
 from oracle.store.tables.integrity_tables import raw_checksum
 from oracle.store.tables.log_tables import MOST_BLOCK, log_block, log_row, log_source
 
-# Blocks of a span: what a damaged row makes an operator read again.
+# Blocks per span: the unit that is read again after damage.
 SPAN_BLOCKS = 1_000
 LOGS, CALLS, FEED = "log", "call", "feed"
 KINDS = (LOGS, CALLS, FEED)
@@ -31,12 +31,12 @@ _MODULUS = 1 << 256
 _CHECKSUM_BYTES = 32
 _PAGE = 5_000
 
-# Block and hash, a pair a row.
+# Pairs of block number and row hash.
 Hashed = Iterator[tuple[int, int]]
 
 
 class Checksum(NamedTuple):
-    """How many rows there are, and the sum of their hashes."""
+    """Number of rows and the sum of their hashes."""
 
     rows: int = 0
     total: int = 0
@@ -49,7 +49,7 @@ class Checksum(NamedTuple):
 
 
 class DamagedSpan(NamedTuple):
-    """A span whose rows are not those that were committed; `missing` < 0: there are more."""
+    """A span whose rows differ from the committed ones; `missing` < 0: too many rows."""
 
     kind: str
     blocks: BlockRange
@@ -67,20 +67,20 @@ class RawChecksums:
         self._connection = connection
 
     def add(self, kind: str, hashed: Iterable[tuple[int, int]]) -> None:
-        """Count rows in that come anew, of blocks that `is_above` everything."""
+        """Add new rows of blocks above the cursor (`is_above_cursor`)."""
         self._move(kind, _sums(hashed))
 
     def is_above(self, block: int) -> bool:
-        """Tell whether a block lies above the cursor: none of its rows was ever committed."""
+        """Return whether a block lies above the cursor, so that it has no committed rows."""
         number = self._connection.execute(select(cursor.c.number)).scalar_one_or_none()
         return number is not None and block > number
 
     @contextmanager
     def follow(self, kind: str, first: int, last: int) -> Iterator[None]:
-        """Move the checksums by what changes meanwhile in blocks `first` to `last`.
+        """Update the checksums by the changes made meanwhile in blocks `first` to `last`.
 
-        The checksum of a span that was damaged before stays as it is: what is put in again makes
-        its rows those that were committed, and anything else leaves it damaged.
+        The checksum of a span that was damaged before is kept: restoring the committed rows repairs
+        the span, and any other change leaves it damaged.
         """
         low, high = first // SPAN_BLOCKS, min(last, MOST_BLOCK) // SPAN_BLOCKS
         blocks = low * SPAN_BLOCKS, (high + 1) * SPAN_BLOCKS - 1
@@ -99,7 +99,7 @@ class RawChecksums:
 
     @contextmanager
     def follow_above(self, kind: str, number: int) -> Iterator[None]:
-        """Take out everything above block `number`, which goes meanwhile."""
+        """Remove the checksums above block `number`, whose rows are deleted meanwhile."""
         span = number // SPAN_BLOCKS
         with self.follow(kind, number + 1, (span + 1) * SPAN_BLOCKS - 1):
             yield
@@ -107,7 +107,7 @@ class RawChecksums:
         self._connection.execute(delete(raw_checksum).where(above))
 
     def damaged(self, first: int, last: int) -> list[DamagedSpan]:
-        """Compare the rows of the spans that hold `first` to `last`; reads all of them."""
+        """Compare the rows of the spans around `first` to `last`; reads all of them."""
         low, high = first // SPAN_BLOCKS, last // SPAN_BLOCKS
         found = []
         for kind in KINDS:
@@ -124,9 +124,9 @@ class RawChecksums:
         return found
 
     def reset(self, blocks: BlockRange, indexed: BlockRange) -> None:
-        """Take the chain's rows as they are, in spans that lie in `blocks` as far as indexed.
+        """Recompute the chain's checksums in spans of which `blocks` holds all indexed blocks.
 
-        Only where they were just compared with the chain and are equal.
+        Call it only after comparing the rows with the chain and finding them equal.
         """
         spans = blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS
         self._connection.execute(delete(log_block).where(_empty_span(*spans)))
@@ -173,7 +173,7 @@ class RawChecksums:
         return self._hashed_rows(within, feed_row)
 
     def _hashed_logs(self, first: int, last: int) -> Hashed:
-        """Hash stored logs; what a row names and is not there counts as empty."""
+        """Hash stored logs; a missing block or source of a row counts as empty."""
         sources = {
             number: _source_bytes(address.hex(), topic.hex())
             for number, address, topic in self._connection.execute(select(log_source)).all()
@@ -200,7 +200,7 @@ class RawChecksums:
                 return
 
     def _spans_of_empty_blocks(self, low: int, high: int) -> set[int]:
-        """Return the spans with a block that is named without a log: there should be none."""
+        """Return the spans with a block row without logs; there should be none."""
         named = select(log_block.c.number).where(_empty_span(low, high))
         return {row[0] // SPAN_BLOCKS for row in self._connection.execute(named).all()}
 
@@ -212,7 +212,7 @@ class RawChecksums:
 
 
 def _empty_span(low: int, high: int) -> ColumnElement[bool]:
-    """Return the condition of rows of `log_block` in these spans to which no log belongs."""
+    """Build the condition for rows of `log_block` in these spans without any log."""
     first = log_block.c.number.bitwise_lshift(literal_column(str(INDEX_BITS), Integer))
     has_logs = exists().where(log_row.c.id.between(first, first + MOST_INDEX))
     within = log_block.c.number.between(low * SPAN_BLOCKS, (high + 1) * SPAN_BLOCKS - 1)
@@ -220,7 +220,7 @@ def _empty_span(low: int, high: int) -> ColumnElement[bool]:
 
 
 def hashed_logs(table: LogTable) -> Hashed:
-    """Yield block and hash of each log, as they are stored."""
+    """Yield block and hash of each log, as stored."""
     for part in table.parts:
         sources = [_source_bytes(address[2:], topic[2:]) for address, topic in part.sources]
         blocks = {number: _block_bytes(*block) for number, block in part.blocks.items()}
@@ -231,13 +231,13 @@ def hashed_logs(table: LogTable) -> Hashed:
 
 
 def row_hash(row: Iterable[Any]) -> int:
-    """Return the hash of a row of another table, whose values are told apart by their lengths."""
+    """Return the hash of a row of another table; length prefixes separate its values."""
     parts = []
     for value in row:
         if isinstance(value, (bytes, bytearray, memoryview)):
             written = bytes(value)
         else:
-            # SQLite's flags are numbers.
+            # SQLite's booleans are numbers.
             written = str(int(value) if isinstance(value, bool) else value).encode()
         parts.append(b"%d:%b" % (len(written), written))
     return int.from_bytes(sha256(b"".join(parts)).digest(), "big")

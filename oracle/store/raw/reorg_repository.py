@@ -1,4 +1,4 @@
-"""Every fork that was left, as it was found (docs/explanation/reorgs.md#one-transaction)."""
+"""Abandoned forks, as they were found (docs/explanation/reorgs.md#one-transaction)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +12,10 @@ from oracle.store.tables.integrity_tables import reorg_log
 
 @dataclass(frozen=True, slots=True)
 class Reorg:
-    """One fork: our tip `old_tip` was given up for the ancestor.
+    """One fork: the indexed tip `old_tip` was abandoned back to the ancestor.
 
-    `new_tip` is the other side's block when it was found, None where nobody told it; `time` the
-    old tip's block time in seconds; `endpoints` those that said so.
+    `new_tip` is the other side's block when the fork was found, or None if unknown; `time` is the
+    old tip's block time in seconds; `endpoints` are those that reported it.
     """
 
     ancestor: int
@@ -30,7 +30,7 @@ class Reorg:
 
     @property
     def depth(self) -> int:
-        """Return how many blocks were given up."""
+        """Return how many blocks were abandoned."""
         return self.old_tip - self.ancestor
 
 
@@ -39,7 +39,7 @@ class ReorgRepository:
         self._connection = connection
 
     def append(self, reorg: Reorg) -> None:
-        """Write one down."""
+        """Insert one reorg."""
         self._connection.execute(
             insert(reorg_log).values(
                 ancestor=reorg.ancestor,
@@ -55,12 +55,12 @@ class ReorgRepository:
         )
 
     def newest(self, limit: int) -> list[Reorg]:
-        """Return up to `limit` of them, the newest first."""
+        """Return up to `limit` reorgs, newest first."""
         chosen = select(reorg_log).order_by(reorg_log.c.id.desc()).limit(limit)
         return [_reorg_of(row) for row in self._connection.execute(chosen)]
 
     def count(self) -> int:
-        """Count all of them."""
+        """Count all reorgs."""
         counted = select(func.count()).select_from(reorg_log)
         return int(self._connection.execute(counted).scalar_one())
 

@@ -1,4 +1,4 @@
-"""Reports that look wrong, and wait for a human before they are signed.
+"""Reports that look wrong and are held for an operator before they are signed.
 
 See docs/explanation/reports.md#when-to-publish.
 """
@@ -15,13 +15,13 @@ from oracle.store.outbox.records import JournalSubject, Stamp
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.tables.statement_tables import report_hold
 
-# How the reason begins where no quorum can be had for a report.
+# Prefix of the reason if no quorum is possible for a report.
 DISPUTED = "disagreement: "
 
 
 @dataclass(frozen=True, slots=True)
 class ReportHold:
-    """One period's report that was held; `released_at` None: it still is. Unix seconds."""
+    """Hold of one period's report; `released_at` (unix seconds) is None while it is held."""
 
     period: int
     reason: str
@@ -32,12 +32,12 @@ class ReportHold:
 
     @property
     def is_disputed(self) -> bool:
-        """Tell whether it waits because others signed otherwise, not because it looks wrong."""
+        """Return whether it is held because peers signed a different report."""
         return self.reason.startswith(DISPUTED)
 
 
 class HoldRepository:
-    """The table report_hold, inside one transaction; its changes are in the outbox's journal."""
+    """The table report_hold, inside one transaction; changes go to the outbox's journal."""
 
     def __init__(
         self, connection: Connection, journal: Journal, reports: ReportRepository
@@ -47,9 +47,9 @@ class HoldRepository:
         self._reports = reports
 
     def hold(self, period: int, why: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
-        """Hold a period's report; `facts` go to JSON. False: it is held, or was let go, already.
+        """Hold a period's report, with `facts` as JSON; return False if a hold exists already.
 
-        A period that a human let go is never held again.
+        A period that an operator released is never held again.
         """
         if self.at(period) is not None:
             return False
@@ -60,29 +60,29 @@ class HoldRepository:
         return True
 
     def held(self) -> list[ReportHold]:
-        """Return what waits for a human, by period."""
+        """Return the reports that are held now, by period."""
         chosen = select(report_hold).where(report_hold.c.released_at.is_(None))
         return [_hold_of(row) for row in self._connection.execute(chosen.order_by("period"))]
 
     def waiting(self) -> list[ReportHold]:
-        """Return those of them that no landed report followed."""
+        """Return the held reports that no landed report followed."""
         held = self.held()
-        # Mostly there is none, and nothing else is read.
+        # Usually nothing is held, and no further query is needed.
         newest = self._reports.newest_landed() if held else None
         return [hold for hold in held if newest is None or hold.period > newest]
 
     def is_any(self) -> bool:
-        """Tell whether a report waits for a human: scores may be wrong."""
+        """Return whether a report waits for an operator: scores may be wrong."""
         return bool(self.waiting())
 
     def at(self, period: int) -> ReportHold | None:
-        """Return the hold of a period, released ones too."""
+        """Return the hold of a period, even if released, or None."""
         chosen = select(report_hold).where(report_hold.c.period == period)
         row = self._connection.execute(chosen).one_or_none()
         return None if row is None else _hold_of(row)
 
     def release(self, period: int, stamp: Stamp) -> bool:
-        """Let a held report go; `stamp.actor` says who did. False: nothing of it is held."""
+        """Release a held report, by `stamp.actor`; return False if it is not held."""
         opened = self._connection.execute(
             update(report_hold)
             .where(report_hold.c.period == period, report_hold.c.released_at.is_(None))

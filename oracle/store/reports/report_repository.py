@@ -1,4 +1,4 @@
-"""The reports: one row a period, never rebuilt at another block.
+"""Reports: one row per period, never rebuilt at another block.
 
 See docs/explanation/reports.md#cut-at-period-end.
 """
@@ -19,11 +19,11 @@ from oracle.store.encoding import hexed, raw
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.tables.round_tables import report
 
-# Every report from this period on was cut: none ended in history.
+# Every report from this period on was cut: none ended during backfill.
 _COMPLETE_FROM = "reports_complete_from"
 
 
-# Why a report was not sent that a round came before: which happens where all is well.
+# Reason of a report that another round preceded: normal operation, not a failure.
 SUPERSEDED_REASON = "another round came before it"
 
 
@@ -36,9 +36,9 @@ class ReportState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report and what became of it.
+    """A report and its outcome.
 
-    `reason` says why it was skipped or missed. `round` and `digest` are bound when it is signed.
+    `reason` is why it was skipped or missed. `round` and `digest` are set when it is signed.
     """
 
     report: Report
@@ -49,17 +49,17 @@ class StoredReport:
 
     @property
     def outcome(self) -> str:
-        """What became of it as people and programs hear it.
+        """Return the outcome for display and for programs.
 
-        `superseded`: a round came first, and the next report carries all that this one would have
-        said; `missed` is left for what is wrong (docs/explanation/reports.md#cut-at-period-end).
+        `superseded`: a round came first, and the next report covers everything in this one;
+        `missed` is left for failures (docs/explanation/reports.md#cut-at-period-end).
         """
         came_late = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
         return "superseded" if came_late else self.state.value
 
 
 class StoredCut(NamedTuple):
-    """A report without its words, and what became of it."""
+    """A report without its words, and its outcome."""
 
     cut: Cut
     state: ReportState
@@ -73,7 +73,7 @@ class ReportRepository:
         self._bookmarks = Bookmarks(connection)
 
     def add(self, new: Report) -> None:
-        """Write a new report down: due, or skipped where it has nothing to send."""
+        """Insert a new report: due, or skipped if it has nothing to send."""
         is_empty = not new.records
         self._connection.execute(
             insert(report).values(
@@ -104,18 +104,18 @@ class ReportRepository:
         return self._connection.execute(newest).scalar_one_or_none()
 
     def first_due(self) -> int | None:
-        """Return the lowest period whose report waits for being sent or for landing."""
+        """Return the lowest period whose report waits to be sent or to land, or None."""
         due = select(report.c.period).where(report.c.state == ReportState.DUE)
         lowest = due.order_by(report.c.period).limit(1)
         return self._connection.execute(lowest).scalar_one_or_none()
 
     def at(self, period: int) -> StoredReport | None:
-        """Return the report of one period."""
+        """Return the report of one period, or None."""
         found = self._where(report.c.period == period)
         return found[0] if found else None
 
     def due(self) -> list[StoredReport]:
-        """Return the reports that wait for being sent or for landing, oldest first."""
+        """Return the reports that wait to be sent or to land, oldest first."""
         return self._where(report.c.state == ReportState.DUE)
 
     def latest(self, last: int = 20) -> list[StoredReport]:
@@ -128,11 +128,11 @@ class ReportRepository:
         return self._where(report.c.as_of_number > block)
 
     def between(self, first: int, last: int) -> list[StoredReport]:
-        """Return the reports with an as-of block from `first` to `last`, oldest first."""
+        """Return the reports as of a block from `first_block` to `last_block`, oldest first."""
         return self._where(report.c.as_of_number.between(first, last))
 
     def bind(self, period: int, number: int, digest: Hash) -> None:
-        """Write down the round that the report is signed for, and the digest signed.
+        """Store the round for which the report is signed, and the signed digest.
 
         Raises:
             ValueError: there is no report of this period.
@@ -140,7 +140,7 @@ class ReportRepository:
         self._change(period, round=number, digest=raw(digest))
 
     def mark(self, period: int, state: ReportState, reason: str | None = None) -> None:
-        """Write down what became of a report.
+        """Store the outcome of a report.
 
         Raises:
             ValueError: there is no report of this period.
@@ -148,10 +148,10 @@ class ReportRepository:
         self._change(period, state=state, reason=reason)
 
     def drop_from(self, block: int) -> int:
-        """Delete what was cut at `block` or above it; return how many had something to send.
+        """Delete the reports cut at `block` or above; return how many were due.
 
-        The block after it decides whether a period ends with `block`, so that goes as well.
-        Landed ones are left: what is final does not change.
+        Whether a period ends with `block` depends on the next block, so that report is deleted as
+        well. Landed reports are kept, because final blocks do not change.
         """
         gone = (report.c.as_of_number >= block) & (report.c.state != ReportState.LANDED)
         counted = select(func.count()).where(gone, report.c.state == ReportState.DUE)
@@ -160,7 +160,7 @@ class ReportRepository:
         return due
 
     def cuts_since(self, period: int) -> list[StoredCut]:
-        """Return what was cut for `period` and later ones, oldest first, silent ones too."""
+        """Return the cuts of `period` and later ones, oldest first, including empty ones."""
         named = [
             report.c[name]
             for name in ("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline")
@@ -173,16 +173,16 @@ class ReportRepository:
         return [_cut_of(row) for row in rows]
 
     def complete_from(self) -> int:
-        """Return the first period from which on none was left out (see `left_out`)."""
+        """Return the first period from which none was left out (see `mark_left_out_below`)."""
         return self._bookmarks.number(_COMPLETE_FROM) or 0
 
     def left_out(self, period: int) -> None:
-        """Note that reports of periods below this one were left out: they ended in history."""
+        """Record that reports below this period were left out: they ended during backfill."""
         if period > self.complete_from():
             self._bookmarks.set(_COMPLETE_FROM, period)
 
     def miss_unsigned_below(self, block: int, reason: str) -> None:
-        """Mark due reports that nothing was signed for, as of a block below `block`, as missed."""
+        """Mark unsigned due reports as of a block below `block` as missed."""
         left = (
             (report.c.state == ReportState.DUE)
             & (report.c.as_of_number < block)

@@ -1,6 +1,6 @@
-"""What the signer put its name to: one live statement for each round and subject.
+"""Signed statements: at most one live statement for each round and subject.
 
-A second one for the same round is written only after the first can no longer land.
+Another statement for the same round is stored only after the first can no longer land.
 """
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
@@ -36,7 +36,7 @@ class Signatures:
     def of_round(
         self, contract: Address, kind: str, around: int, subject: str = ""
     ) -> list[SignedStatement]:
-        """Return what was signed for a round, the newest first; dead ones too, and why."""
+        """Return the statements signed for a round, newest first, expired ones included."""
         chosen = (
             select(pub_signature)
             .where(
@@ -50,9 +50,9 @@ class Signatures:
         return [statement_of(row, row.expiry_reason) for row in self._connection.execute(chosen)]
 
     def add(self, statement: SignedStatement, stamp: Stamp) -> None:
-        """Write a signature down before it is used.
+        """Store a signature before it is used.
 
-        The same statement once more, after it had died, lives again: a fork may come back.
+        An expired statement signed again becomes live again, because a fork may return.
 
         Raises:
             sqlalchemy.exc.IntegrityError: another statement of this round is live.
@@ -80,7 +80,7 @@ class Signatures:
     def mark_expired(self, digest: Hash, why: str, stamp: Stamp) -> None:
         """Mark a statement as one that can no longer land.
 
-        `why`: `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
+        `reason` is `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
         """
         self._connection.execute(
             update(pub_signature).where(pub_signature.c.digest == digest).values(expiry_reason=why)
@@ -90,9 +90,9 @@ class Signatures:
     def embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
-        """Sign nothing before `until` (chain time): what was signed and lost may still land.
+        """Sign nothing before `until` (chain time): lost statements may still land.
 
-        A later end that stands already is kept.
+        A later stored end is kept.
         """
         present = self.embargoed_until(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
@@ -104,7 +104,7 @@ class Signatures:
         self._journal.write("embargoed", stamp, JournalSubject(), f"{signer} until {until}")
 
     def embargoed_until(self, chain_id: int, contract: Address, signer: Address) -> int | None:
-        """Return the chain time before which this signer signs nothing; None: none was set."""
+        """Return the chain time before which this signer signs nothing, or None."""
         chosen = select(signing_embargo.c.until).where(_embargo_of(chain_id, contract, signer))
         return self._connection.execute(chosen).scalar_one_or_none()
 
@@ -124,7 +124,7 @@ class PeerStatementRepository:
         self._connection = connection
 
     def add(self, statement: SignedStatement, source: str, stamp: Stamp) -> bool:
-        """Keep a statement that was checked; `source` is the host it came from. False: known."""
+        """Store a verified statement from host `source`; return False if it is stored already."""
         same = select(pub_peer_statement.c.id).where(
             pub_peer_statement.c.signer == statement.signer,
             pub_peer_statement.c.digest == statement.digest,
@@ -138,7 +138,10 @@ class PeerStatementRepository:
         return True
 
     def told_since(self, like: SignedStatement, time: int) -> int:
-        """Count what is kept of the same signer, round and subject, and came since a unix time."""
+        """Count the statements of the same signer, round and subject received since a time.
+
+        `time` is in unix seconds.
+        """
         counted = select(func.count()).where(
             pub_peer_statement.c.contract == like.contract,
             pub_peer_statement.c.kind == like.kind,
@@ -152,7 +155,7 @@ class PeerStatementRepository:
     def of(
         self, contract: Address, kind: str, around: int, subject: str = ""
     ) -> list[SignedStatement]:
-        """Return what peers signed for a round, the newest first; a signer may stand twice."""
+        """Return the statements of peers for a round, newest first; a signer may occur twice."""
         chosen = (
             select(pub_peer_statement)
             .where(

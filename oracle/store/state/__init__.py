@@ -1,1 +1,1 @@
-"""Repositories of folded state, and the undo journal."""
+"""Repositories of folded state, with the undo journal and state snapshots."""

@@ -1,4 +1,4 @@
-"""The last block folded, moved by compare-and-swap (docs/explanation/storage.md#cursor)."""
+"""The block cursor, moved by compare-and-swap (docs/explanation/storage.md#cursor)."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from oracle.store.tables.state_tables import last_event
 class Cursor:
     """The last block folded and the newest final one; `time` in seconds.
 
-    `epoch` counts the moves; whoever moves the cursor names the epoch that they read.
+    `epoch` counts the moves; a writer that moves the cursor passes the epoch that it read.
     `final_number` is None until a final block was seen.
     """
 
@@ -35,7 +35,7 @@ class CursorRepository:
         self._connection = connection
 
     def get(self) -> Cursor | None:
-        """Return the cursor; None before the first window."""
+        """Return the cursor, or None before the first window."""
         row = self._connection.execute(select(cursor)).one_or_none()
         if row is None:
             return None
@@ -50,13 +50,13 @@ class CursorRepository:
         )
 
     def move_to(self, block: BlockRef, final: BlockRef | None, epoch: int) -> int:
-        """Put the cursor on `block`, forwards or back, and return the new epoch.
+        """Move the cursor to `block`, forwards or back, and return the new epoch.
 
-        `epoch` is the one that was read, 0 where there was no cursor. `final` None keeps what
-        is there.
+        `epoch` is the one that was read, or 0 if there was no cursor. The stored final block is
+        kept if `final` is None.
 
         Raises:
-            FatalError: another writer moved it since.
+            FatalError: another writer has moved the cursor since.
         """
         place = {"number": block.number, "hash": raw(block.hash), "time": block.time}
         if final is not None:
@@ -75,7 +75,7 @@ class CursorRepository:
         return epoch + 1
 
     def clear(self) -> None:
-        """Forget where we are; the next window starts at the start block."""
+        """Delete the cursor; the next window starts at the start block."""
         self._connection.execute(delete(cursor))
 
 
@@ -84,15 +84,15 @@ class LastEventRepository:
         self._connection = connection
 
     def get(self) -> LastEvent | None:
-        """Return the newest event folded; None before the first."""
+        """Return the newest event folded, or None before the first."""
         row = self._connection.execute(select(last_event)).one_or_none()
         return None if row is None else LastEvent(Position(*row[1:5]), row.time)
 
     def set(self, last: LastEvent) -> None:
-        """Write the newest event down."""
+        """Store the newest event."""
         upsert(self._connection, last_event, [last_row(last)])
 
 
 def last_row(last: LastEvent) -> Row:
-    """The event as the table's one row."""
+    """Encode the event as the table's one row."""
     return (1, *last.at, last.time)

@@ -1,7 +1,7 @@
-"""Which node is to be asked to download which model, and for which task's sake.
+"""Planned downloads: the node to be asked for a model, and the task that needs it.
 
-A record, no projection, like the draws: rebuild leaves it, a rewind takes back what later blocks
-did to it. See docs/explanation/dispatch.md#pre-download.
+A record, not a projection, like the draws: a rebuild keeps it, a rewind undoes the changes of later
+blocks. See docs/explanation/dispatch.md#pre-download.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from oracle.store.tables.selection_tables import planned_download
 
 @dataclass(frozen=True, slots=True)
 class PlannedDownload:
-    """A request that was decided at the end of `block`, whose `time` is in seconds.
+    """A request planned at the end of `block`, whose `time` is in seconds.
 
     `task` had just started, and too few available nodes had its `model`.
     """
@@ -34,17 +34,18 @@ class DownloadRepository:
         self._connection = connection
 
     def add(self, task: TaskKey, model: str, nodes: Iterable[Address], block: BlockRef) -> None:
-        """Note who is to be asked for a model, as of the end of a block.
+        """Record the nodes to be asked for a model, as of the end of a block.
 
         Raises:
-            IntegrityError: a node was to be asked for it by this very block already.
+            IntegrityError: a request of a node for this model was planned by the same block
+                already.
         """
         for node in nodes:
             row = (block.number, raw(node), plain(model), raw(task), block.time)
             self._connection.execute(insert(planned_download).values(row))
 
     def since(self, time: int) -> list[PlannedDownload]:
-        """Return what was decided after a block time, the oldest first."""
+        """Return the downloads planned after a block time, oldest first."""
         columns = planned_download.c
         chosen = select(planned_download).where(columns.time > time)
         ordered = chosen.order_by(columns.block, columns.node, columns.model)
@@ -60,6 +61,6 @@ class DownloadRepository:
         ]
 
     def take_back_above(self, block: int) -> None:
-        """Make the record what it was at the end of `block`."""
+        """Restore the record as of the end of `block`."""
         later = planned_download.c.block > block
         self._connection.execute(delete(planned_download).where(later))

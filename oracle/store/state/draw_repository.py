@@ -1,7 +1,7 @@
-"""Which node was drawn for which task, and by which block's hash.
+"""Draws: the node drawn for each task, and the block whose hash seeded the draw.
 
-A record, no projection: rebuild leaves it, a rewind takes back what later blocks did to it.
-See docs/explanation/dispatch.md#the-draw.
+A record, not a projection: a rebuild keeps it, a rewind undoes the changes of later blocks. See
+docs/explanation/dispatch.md#the-draw.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from oracle.store.tables.selection_tables import draw
 class StoredDraw:
     """One draw of one task, by the hash of `seed_block`, with the state at its end.
 
-    Task and candidate were both there at the end of the block before. `voided_block`: at its end
-    the draw stood no more (the task began, or its node cannot have it); None: it stands.
-    `seed_time`: of the seed block, unix seconds.
+    Task and candidate both existed at the end of the block before. `voided_block` is the block at
+    whose end the draw was no longer active (the task started, or its node became ineligible), or
+    None while it is active. `seed_time` is that of the seed block, in unix seconds.
     """
 
     task: TaskKey
@@ -37,41 +37,41 @@ class DrawRepository:
         self._connection = connection
 
     def add(self, task: TaskKey, seed: BlockRef, node: Address) -> None:
-        """Note who was drawn for a task, and by which block.
+        """Record the node drawn for a task, and the seed block.
 
         Raises:
-            IntegrityError: another draw of the task stands, or one was made by this very block.
+            IntegrityError: another draw of the task is active, or one was made by the same block.
         """
         row = (raw(task), seed.number, raw(seed.hash), seed.time, raw(node), None)
         self._connection.execute(insert(draw).values(row))
 
     def void(self, task: TaskKey, block: int) -> None:
-        """Note that at the end of `block` the task's draw stood no more.
+        """Record that the task's draw was no longer active at the end of `block`.
 
         Raises:
-            ValueError: none stood.
+            ValueError: the task has no active draw.
         """
         over = update(draw).where(draw.c.task == raw(task), draw.c.voided_block.is_(None))
         if self._connection.execute(over.values(voided_block=block)).rowcount != 1:
             raise ValueError(f"no draw of task {task} stands")
 
     def active(self) -> list[StoredDraw]:
-        """Return the draws that stand, the oldest first."""
+        """Return the active draws, oldest first."""
         return self._where(draw.c.voided_block.is_(None))
 
     def over(self, limit: int) -> list[StoredDraw]:
-        """Return the last draws that stand no more, the newest end first."""
+        """Return the last voided draws, most recently voided first."""
         rows = select(draw).where(draw.c.voided_block.is_not(None))
         newest = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
         found = self._connection.execute(rows.order_by(*newest).limit(limit))
         return [_draw_of(row) for row in found]
 
     def of_task(self, task: TaskKey) -> list[StoredDraw]:
-        """Return every draw there was for the task, the oldest first."""
+        """Return every draw of the task, oldest first."""
         return self._where(draw.c.task == raw(task))
 
     def of_node(self, node: Address, limit: int) -> list[StoredDraw]:
-        """Return the last draws that drew this node, the newest first."""
+        """Return the last draws of this node, newest first."""
         rows = select(draw).where(draw.c.node == raw(node))
         newest = (draw.c.seed_block.desc(), draw.c.task)
         return [
@@ -79,13 +79,13 @@ class DrawRepository:
         ]
 
     def before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
-        """Return the draws that stood just before a block, and the tasks that it drew for."""
+        """Return the draws active just before a block, and the tasks that the block drew for."""
         over = draw.c.voided_block
         stood = self._where((draw.c.seed_block < block) & (over.is_(None) | (over >= block)))
         return stood, [one.task for one in self._where(draw.c.seed_block == block)]
 
     def take_back_above(self, block: int) -> None:
-        """Make the record what it was at the end of `block`."""
+        """Restore the record as of the end of `block`."""
         self._connection.execute(delete(draw).where(draw.c.seed_block > block))
         later = update(draw).where(draw.c.voided_block > block)
         self._connection.execute(later.values(voided_block=None))

@@ -1,4 +1,4 @@
-"""Validation groups that are still open, and those that closed; for `close = terminal`."""
+"""Open and closed validation groups; used by rules with `close = terminal`."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -16,28 +16,28 @@ from oracle.store.tables.state_tables import group_member, group_result, open_gr
 
 
 class GroupRepository:
-    """The tasks created so far with each group."""
+    """Open groups with the tasks created so far."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def named(self, groups: Iterable[GroupKey]) -> dict[GroupKey, OpenGroup]:
-        """Return the groups of these keys that are there."""
+        """Return the stored groups among these keys."""
         rows = fetch(self._connection, open_group, map(raw, groups))
         return {found.group: found for found in map(_group_of, rows)}
 
     def save(self, groups: Iterable[OpenGroup]) -> None:
-        """Write each group's row, new or not."""
+        """Insert or replace the row of each group."""
         upsert(self._connection, open_group, [group_row(each) for each in groups])
 
 
 def group_row(each: OpenGroup) -> Row:
-    """The group as a row of its table."""
+    """Encode the group as a row of its table."""
     return (raw(each.group), joined(each.tasks), each.closed)
 
 
 def group_in(row: Row) -> OpenGroup:
-    """Return the group that a row is, its columns in the table's order."""
+    """Decode a group from a row's values in the table's column order."""
     key, tasks, closed = row
     return OpenGroup(GroupKey(hexed(key)), tuple(map(TaskKey, split(tasks))), closed=bool(closed))
 
@@ -62,7 +62,7 @@ class GroupResultRepository:
         self._connection = connection
 
     def append(self, results: Sequence[GroupResult]) -> None:
-        """Write results down, each at the position where its group closed."""
+        """Append results, each at the position where its group closed."""
         append(
             self._connection,
             group_result,
@@ -87,12 +87,12 @@ class GroupResultRepository:
         )
 
     def of_group(self, group: GroupKey) -> list[GroupResult]:
-        """Return how this group closed: nothing or one result, more where groups repeat."""
+        """Return the results of this group: usually at most one, more if group keys repeat."""
         return self._where(group_result.c.task_group == raw(group))
 
     def of_node(self, node: Address, last: int = 50) -> list[GroupResult]:
         """Return the newest results that gave this node a score, oldest first."""
-        # Its scores know where their groups closed: members need no index of their own.
+        # The node's scores hold the closing positions, so members need no index of their own.
         newest = (
             select(*_SCORED_AT)
             .where(score.c.node == raw(node))
@@ -102,7 +102,7 @@ class GroupResultRepository:
         return self.closed_at([Position(*row) for row in self._connection.execute(newest)])
 
     def possible_zeros(self, node: Address, first_block: int, last_block: int) -> list[Position]:
-        """Return where groups closed that may have given this node a 0, oldest first."""
+        """Return where groups closed that may have scored this node 0, oldest first."""
         at = [mine == theirs for mine, theirs in zip(_RESULT_AT, _MEMBER_AT, strict=True)]
         chosen = (
             select(*_MEMBER_AT)
@@ -118,16 +118,16 @@ class GroupResultRepository:
         return [Position(*row) for row in self._connection.execute(chosen)]
 
     def closed_at(self, places: Sequence[Position]) -> list[GroupResult]:
-        """Return the results of the groups that closed there, oldest first."""
+        """Return the results of the groups that closed at these positions, oldest first."""
         wanted = [tuple(place) for place in places]
         return self._where(tuple_(*_RESULT_AT).in_(wanted)) if wanted else []
 
     def outvoted_between(
         self, first: int, last: int, limit: int | None = None
     ) -> list[GroupResult]:
-        """Return up to `limit` groups of these blocks with an answer that was not accepted.
+        """Return up to `limit` groups of these blocks with an unaccepted answer.
 
-        The oldest come first. Among them are groups of which a node only timed out.
+        Oldest groups come first. Groups in which a node only timed out are included.
         """
         at = [mine == theirs for mine, theirs in zip(_RESULT_AT, _MEMBER_AT, strict=True)]
         ended = task.c.ending.in_(_NOT_ACCEPTED)

@@ -1,4 +1,4 @@
-"""The nodes' rows: one each, at the head."""
+"""Rows of the nodes: one per node, as of the cursor."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
@@ -32,7 +32,7 @@ from oracle.store.tables.state_tables import node
 
 _PAGE = 1_000
 _ADDRESS_BYTES = 20
-# H in units of 10^-18, and the seconds after which a penalty has healed
+# Reliability 1 in units of 10^-18, and the seconds after which a penalty has healed
 # (docs/reference/scoring-rules.md#numbers).
 _WHOLE = 10**18
 _HEALED_AFTER = 2**21
@@ -44,7 +44,7 @@ class NodeRepository:
         self._connection = connection
 
     def named(self, addresses: Iterable[Address]) -> dict[Address, Node]:
-        """Return the nodes of these addresses that are there."""
+        """Return the stored nodes among these addresses."""
         rows = fetch(self._connection, node, map(raw, addresses))
         return {found.address: found for found in map(_node_of, rows)}
 
@@ -56,7 +56,7 @@ class NodeRepository:
         return [Address(hexed(address)) for (address,) in found]
 
     def save(self, nodes: Iterable[Node]) -> None:
-        """Write each node's row, new or not."""
+        """Insert or replace the row of each node."""
         upsert(self._connection, node, [node_row(each) for each in nodes])
 
     def all(self) -> Iterator[Node]:
@@ -67,7 +67,7 @@ class NodeRepository:
             after = page[-1].address
 
     def page(self, after: Address | None, limit: int) -> list[Node]:
-        """Return up to `limit` nodes whose address is above `after`, by address."""
+        """Return up to `limit` nodes with an address above `after_address`, by address."""
         chosen = select(node).order_by(node.c.address).limit(limit)
         if after is not None:
             chosen = chosen.where(node.c.address > raw(after))
@@ -78,29 +78,30 @@ class NodeRepository:
         yield from self._few(node.c.changed_at > block)
 
     def without_start_since(self, time: int) -> list[Node]:
-        """Return the members that were given no task since a block time, by address."""
+        """Return the members without a task start since a block time, by address."""
         is_old = node.c.last_start.is_(None) | (node.c.last_start < time)
         is_member = node.c.membership == Membership.MEMBER.value
         chosen = select(node).where(is_member & is_old).order_by(node.c.address)
         return list(map(_node_of, self._connection.execute(chosen)))
 
     def recovering_at(self, time: int) -> Iterator[Node]:
-        """Yield the nodes whose reliability still healed at `time`, in seconds.
+        """Yield the nodes whose reliability was still healing at `time`, in seconds.
 
-        Base below 1 and less than 2^21 seconds ago (docs/reference/scoring-rules.md#numbers).
+        Their base is below 1 and the penalty less than 2^21 seconds old
+        (docs/reference/scoring-rules.md#numbers).
         """
         yield from self._few(node.c.recovers_until > time)
 
     def _few(self, condition: ColumnElement[bool]) -> Iterator[Node]:
         """Yield the nodes that an index finds, by address.
 
-        Told to sort them, SQLite reads the whole table in order of the key instead.
+        Sorted in Python: given ORDER BY, SQLite reads the whole table in key order instead.
         """
         rows = self._connection.execute(select(node).where(condition)).all()
         yield from map(_node_of, sorted(rows, key=attrgetter("address")))
 
     def asked(self) -> list[Node]:
-        """Return the nodes that were asked for downloads, by address."""
+        """Return the nodes with requested downloads, by address."""
         chosen = select(node).where(node.c.downloads.is_not(None)).order_by(node.c.address)
         return [_node_of(row) for row in self._connection.execute(chosen)]
 
@@ -119,10 +120,10 @@ class NodeRepository:
 def nodes_as_of(
     connection: Connection, blocks: BlockRange, later: Mapping[bytes, Row | None]
 ) -> Iterator[Node]:
-    """Yield the nodes that changed in these blocks, by address, as they were after the last.
+    """Yield the nodes that changed in these blocks, by address, as of the last block.
 
-    `later`: for each node that changed above them, by key, its row after the last block; None
-    where it was not there.
+    `row_after_by_key` maps each node that changed later to its row after the last block, or to None
+    if it had no row.
     """
     chosen = select(node).where(node.c.changed_at >= blocks.first).order_by(node.c.address)
     for row in connection.execute(chosen):
@@ -135,7 +136,7 @@ def nodes_as_of(
 
 
 def node_row(each: Node) -> Row:
-    """The node as a row of its table."""
+    """Encode the node as a row of its table."""
     recovers_until = each.since + _HEALED_AFTER if each.base < _WHOLE else None
     return (
         raw(each.address),
@@ -173,7 +174,7 @@ def node_row(each: Node) -> Row:
 
 
 def node_in(row: Row) -> Node:
-    """Return the node that a row is, its columns in the table's order."""
+    """Decode a node from a row's values in the table's column order."""
     return _node_of(SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True))))
 
 

@@ -1,4 +1,4 @@
-"""Everything folded from the raw rows, as a whole: thrown away by rebuild, compared by tests."""
+"""All tables folded from the raw rows: cleared by a rebuild, compared by checks."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -41,7 +41,7 @@ from oracle.store.tables.state_tables import (
     task,
 )
 
-# In the order of a dump; keys are numbers and bytes only, which sort alike on both databases.
+# In dump order; keys are numbers and bytes only, which sort alike on both databases.
 PROJECTIONS = (
     last_event,
     node,
@@ -60,21 +60,21 @@ PROJECTIONS = (
     contract_setting,
     kick,
 )
-# What else a fold of the raw rows writes, and a comparison looks at.
+# Other tables that a fold writes and a comparison covers.
 _BESIDE = (undo, dead_letter)
-# Rule sets are numbered as they came to this database; everywhere they are the same by their hash.
+# Rule set numbers differ between databases, so comparisons use their hash.
 _SAID = {
     score.name: select(
         *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
     ).join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
 }
 _PAGE = 2_000
-# Bytes become base64.
+# The encoder writes bytes as base64.
 _JSON = Encoder()
 
 
 class ProjectionRow(NamedTuple):
-    """A row in the order of its table's key; `shown` is the key for people."""
+    """A row in the order of its table's key; `key_text` is the key for display."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -86,13 +86,13 @@ class ProjectionRow(NamedTuple):
 
 
 class ProjectionRepository:
-    """Not in it: logs, calls, blocks, identity, cursor, reports, outbox, lease, bookmarks."""
+    """All projections; excludes raw rows, blocks, identity, cursor, reports, outbox, lease."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def clear(self) -> None:
-        """Delete everything folded, its snapshots and the undo journal."""
+        """Delete all projections, their snapshots and the undo journal."""
         for table in PROJECTIONS:
             self._connection.execute(delete(table))
         self._connection.execute(delete(state_snapshot))
@@ -100,11 +100,11 @@ class ProjectionRepository:
         Bookmarks(self._connection).count_remake()
 
     def restore(self, block: int, state: PackedState) -> bool:
-        """Put every projection back to what it was after `block`; empty the undo journal.
+        """Restore every projection to its state after `block`; empty the undo journal.
 
         `state` is the snapshot of that block. Return False, and change nothing, if a task that the
-        snapshot leaves out changed after it. Raw rows, dead letters, blocks, cursor and reports
-        are the caller's to change.
+        snapshot leaves out changed after it. The caller restores raw rows, dead letters, blocks,
+        cursor and reports.
         """
         tasks = [task_row(restored) for restored in state.tasks]
         if self._tasks_changed_after(block) - {row[0] for row in tasks}:
@@ -129,14 +129,14 @@ class ProjectionRepository:
         append(self._connection, table, rows)
 
     def _tasks_changed_after(self, block: int) -> set[bytes]:
-        """Return the keys of the tasks that were there after `block` and changed since."""
+        """Return the keys of the tasks that existed after `block` and changed since."""
         changed = (task.c.seen_at <= block) & (task.c.changed_at > block)
         return set(self._connection.execute(select(task.c.key).where(changed)).scalars())
 
     def _delete_groups_created_after(self, block: int) -> None:
         """Delete the groups whose first task was created above `block`.
 
-        A group that was closed by then has not changed: it takes no task any more.
+        Groups closed by then have not changed, because they take no more tasks.
         """
         if self._connection.execute(select(open_group.c.task_group).limit(1)).first() is None:
             return
@@ -155,11 +155,11 @@ class ProjectionRepository:
             self._connection.execute(gone, later)
 
     def compared_tables(self) -> tuple[Table, ...]:
-        """Return the tables whose every row follows from the raw rows."""
+        """Return the tables whose rows are fully determined by the raw rows."""
         return (*PROJECTIONS, *_BESIDE)
 
     def rows(self, table: Table) -> Iterator[ProjectionRow]:
-        """Yield the rows of one of them in the order of their keys, equal on both databases."""
+        """Yield the rows of a compared table by key, equal on both databases."""
         columns = table.primary_key.columns
         chosen = _SAID.get(table.name, select(table)).order_by(*columns)
         if table is dead_letter:
@@ -170,14 +170,14 @@ class ProjectionRepository:
             yield ProjectionRow(tuple(values[place] for place in places), values)
 
     def dump(self) -> Iterator[str]:
-        """Yield all projections as text, a line a row, equal on both databases."""
+        """Yield all projections as text, one line per row, equal on both databases."""
         for table in PROJECTIONS:
             rows = _SAID.get(table.name, select(table)).order_by(*table.primary_key.columns)
             for row in self._connection.execute(rows.execution_options(yield_per=_PAGE)):
                 yield f"{table.name} {_JSON.encode(tuple(row)).decode()}"
 
     def digest(self) -> str:
-        """Return the sha256 of `dump`, in hex."""
+        """Return the sha256 of all dump lines, in hex."""
         digest = sha256()
         for line in self.dump():
             digest.update(line.encode())

@@ -1,4 +1,4 @@
-"""Which nodes wait for an index in the oracle contract, and since when they are known.
+"""Nodes that wait for an index in the oracle contract, with the position that qualified them.
 
 See docs/explanation/reports.md#registration.
 """
@@ -26,9 +26,9 @@ class RegistrationRepository:
         self._connection = connection
 
     def scored(self, min_scores: int) -> list[Newcomer]:
-        """Return the members without an index that have `min_scores` scores, in no order.
+        """Return the members without an index that have `min_scores` scores, unordered.
 
-        Each with the position of the last of these, and its place in the group that it was of.
+        Each has the position of the last of these scores, and its place in the group of that score.
         """
         waiting = _waiting().where(node.c.scored >= min_scores)
         chosen = (
@@ -39,16 +39,17 @@ class RegistrationRepository:
         return [_newcomer(row, row.place or 0) for row in self._connection.execute(chosen)]
 
     def unscored(self, min_scores: int, time: int) -> list[Address]:
-        """Return the members without an index and with too few scores whose H was hurt.
+        """Return the penalised members without an index and with too few scores.
 
-        Those whose reliability still healed at `time`, in seconds, or that are excluded.
+        A member is penalised if its reliability was still healing at `time`, in seconds, or if it
+        is excluded.
         """
         hurt = (node.c.recovers_until > time) | node.c.excluded
         chosen = _waiting().where(node.c.scored < min_scores, hurt)
         return [Address(hexed(row.address)) for row in self._connection.execute(chosen)]
 
     def count_waiting(self, min_scores: int = 1) -> int:
-        """Count the members that have so many scores and no index yet."""
+        """Count the members that have `min_scores` scores and no index yet."""
         waiting = _waiting().where(node.c.scored >= min_scores).subquery()
         counted = select(func.count()).select_from(waiting)
         return int(self._connection.execute(counted).scalar_one())
@@ -63,7 +64,7 @@ class RegistrationRepository:
         return list(found.values())
 
     def members(self, nodes: Sequence[Address]) -> set[Address]:
-        """Return which of these nodes are members."""
+        """Return the members among these nodes."""
         return set(self._members([raw(each) for each in nodes]))
 
     def _members(self, keys: list[bytes]) -> Iterator[Address]:
@@ -89,7 +90,7 @@ def _of_the_score() -> ColumnElement[bool]:
 
 
 def _timeouts(keys: list[bytes]) -> Select[Any]:
-    """Their timeouts, first ones first."""
+    """Select the timeouts of these nodes, oldest first."""
     change = reliability_change
     return (
         select(change.c.node, *(change.c[name] for name in _PLACE))

@@ -1,4 +1,4 @@
-"""The oracle contract's state as folded from its own events.
+"""State of the oracle contract, folded from its events.
 
 See docs/explanation/reports.md#fold-what-is-on-chain.
 """
@@ -50,7 +50,7 @@ class RoundRepository:
         self._connection = connection
 
     def load(self) -> Rounds:
-        """Return the contract's state at the cursor: head, indexes, words, kickouts, limits."""
+        """Return the contract's state at the cursor: head, indexes, words, kickouts, settings."""
         newest = self.accepted(last=1)
         return Rounds(
             head=_head_of(newest[0]) if newest else None,
@@ -61,7 +61,7 @@ class RoundRepository:
         )
 
     def write(self, changes: RoundsChanges) -> None:
-        """Write what a `Rounds` drained, its pre-images into the undo journal included."""
+        """Write the changes drained from `Rounds`, with pre-images into the undo journal."""
         upsert(self._connection, lane_word, [word_row(each) for each in changes.words.values()])
         upsert(
             self._connection, node_index, [index_row(each) for each in changes.indexes.values()]
@@ -81,7 +81,7 @@ class RoundRepository:
         return [accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
 
     def accepted_below(self, number: int | None, limit: int) -> list[RoundAccepted]:
-        """Return up to `limit` rounds below this number, the newest first; None: of all."""
+        """Return up to `limit` rounds below `number` (None: no limit), newest first."""
         chosen = select(accepted_round).order_by(accepted_round.c.round.desc()).limit(limit)
         if number is not None:
             chosen = chosen.where(accepted_round.c.round < number)
@@ -94,13 +94,13 @@ class RoundRepository:
         return [accepted_of(row) for row in rows]
 
     def nodes_at(self, indexes: Collection[int]) -> dict[int, Address]:
-        """Return whose lanes these are, those left out that are nobody's."""
+        """Return the nodes of these lane indexes; unassigned ones are left out."""
         chosen = select(node_index.c.lane_index, node_index.c.node)
         rows = self._connection.execute(chosen.where(node_index.c.lane_index.in_(indexes)))
         return {index: Address(hexed(found)) for index, found in rows}
 
     def low_nodes(self, line: int) -> set[Address]:
-        """Return the nodes whose lane is reported and under `line`, which is a lane too."""
+        """Return the nodes whose lane is reported and below the lane value `max_lane`."""
         words = self._connection.execute(select(lane_word.c.word_index, lane_word.c.value)).all()
         low = [
             LANES_PER_WORD * number + place
@@ -116,20 +116,20 @@ class RoundRepository:
         return found
 
     def newest_digest(self) -> Hash | None:
-        """Return the digest of the newest accepted round; None: there is none."""
+        """Return the digest of the newest accepted round, or None."""
         newest = [accepted_round.c[name].desc() for name in Position._fields]
         chosen = select(accepted_round.c.digest).order_by(*newest).limit(1)
         digest = self._connection.execute(chosen).scalar_one_or_none()
         return None if digest is None else Hash(hexed(digest))
 
     def accepted_round(self, number: int) -> RoundAccepted | None:
-        """Return one accepted round with its words."""
+        """Return one accepted round with its words, or None."""
         chosen = select(accepted_round).where(accepted_round.c.round == number)
         row = self._connection.execute(chosen).one_or_none()
         return None if row is None else accepted_of(row)
 
     def accepted_as_of(self, block: int) -> RoundAccepted | None:
-        """Return the newest accepted round that speaks of this block, with its words."""
+        """Return the newest accepted round as of this block with its words, or None."""
         newest = accepted_round.c.round.desc()
         chosen = select(accepted_round).where(accepted_round.c.as_of == block)
         row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
@@ -138,9 +138,9 @@ class RoundRepository:
     def since(
         self, word: int, as_of: int, after: int = 0, limit: int = 100
     ) -> list[RoundAccepted]:
-        """Return the first rounds after `after` that speak of blocks from `as_of` on, in order.
+        """Return the first rounds after `after_round` as of `as_of` or later, in order.
 
-        They are read for one word alone, where they carry it: with all there would be thousands.
+        Only one word is decoded, if the round carries it: decoding all would yield thousands.
         """
         chosen = select(accepted_round).where(
             accepted_round.c.as_of >= as_of, accepted_round.c.round > after
@@ -149,32 +149,32 @@ class RoundRepository:
         return [accepted_of(row, word) for row in rows]
 
     def until(self, word: int, number: int, limit: int = 100) -> list[RoundAccepted]:
-        """Return the last rounds up to round `number`, the newest first, for one word alone."""
+        """Return the last rounds up to `round_number`, newest first, with one word only."""
         chosen = select(accepted_round).where(accepted_round.c.round <= number)
         newest = accepted_round.c.round.desc()
         rows = self._connection.execute(chosen.order_by(newest).limit(limit))
         return [accepted_of(row, word) for row in rows]
 
     def words(self, numbers: Iterable[int]) -> dict[int, Word]:
-        """Return the words of these numbers that were ever written, by number."""
+        """Return the stored words of these numbers, by number."""
         chosen = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))
         return {row.word_index: word_of(row) for row in self._connection.execute(chosen)}
 
     def kicks(self) -> list[Kick]:
-        """Return the newest kickout proposed for each node."""
+        """Return the newest proposed kickout of each node."""
         return [kick_of(row) for row in self._rows(kick)]
 
     def proposed_in(self, number: int) -> int:
-        """Count the kickouts that were proposed in a round, over or not."""
+        """Count the kickouts that were proposed in a round, whatever their state."""
         counted = select(func.count()).select_from(kick).where(kick.c.round == number)
         return int(self._connection.execute(counted).scalar_one())
 
     def live_kicks(self) -> list[Kick]:
-        """Return the kickouts that wait for their execution, by node."""
+        """Return the kickouts that await execution, by node."""
         return self._in_states(KickState.LIVE)
 
     def expelled(self) -> list[Kick]:
-        """Return the executed kickouts that nobody took back, by node."""
+        """Return the executed kickouts that are still in force, by node."""
         return self._in_states(KickState.EXECUTED, KickState.REFUSED)
 
     def _in_states(self, *states: KickState) -> list[Kick]:
@@ -183,16 +183,17 @@ class RoundRepository:
         return [kick_of(row) for row in rows]
 
     def newest_kicks(self, last: int = 50) -> list[Kick]:
-        """Return the kickouts that were proposed last, over or not, oldest first.
+        """Return the last proposed kickouts, whatever their state, oldest first.
 
-        By when they may be executed: where the veto became shorter, not in their exact order.
+        Ordered by the time from which they may be executed; after a shortened veto that is not
+        their exact order.
         """
         chosen = select(kick).order_by(kick.c.ready_at.desc(), kick.c.node.desc())
         rows = self._connection.execute(chosen.limit(last)).all()
         return [kick_of(row) for row in reversed(rows)]
 
     def standing(self, *, up_to_block: int | None = None) -> Standing:
-        """Return what the contract's people set last, as far as we read it."""
+        """Return the contract's newest settings, as far as their events were read."""
         newest = [contract_setting.c[name] for name in Position._fields]
         chosen = select(contract_setting).order_by(*newest)
         if up_to_block is not None:
@@ -201,7 +202,7 @@ class RoundRepository:
         return standing_of({row.name: row for row in rows})
 
     def config_before(self, at: Position) -> Hash | None:
-        """Return the configuration that was in force at a position; None: we read of none."""
+        """Return the configuration in force at a position, or None if no event was read."""
         newest = [contract_setting.c[name].desc() for name in Position._fields]
         chosen = select(contract_setting).where(
             contract_setting.c.name == "config", contract_setting.c.block <= at.block
@@ -212,19 +213,19 @@ class RoundRepository:
         return None if found is None else config_in(found)
 
     def vetoer(self) -> Address | None:
-        """Return who may veto kickouts; None: no event that we read has said so."""
+        """Return the vetoer of kickouts, or None if no event was read."""
         return self.standing().vetoer
 
     def node_at(self, index: int) -> Address | None:
-        """Return whose lane it is."""
+        """Return the node of a lane index, or None."""
         chosen = select(node_index.c.node).where(node_index.c.lane_index == index)
         node = self._connection.execute(chosen).scalar_one_or_none()
         return None if node is None else Address(hexed(node))
 
     def about(self, nodes: Collection[Address]) -> Rounds:
-        """Return what the contract holds about some nodes: their lanes' words and kickouts.
+        """Return the contract's state of some nodes: their lanes' words and kickouts.
 
-        The head is left out. It reads a few rows, where `load` reads every lane there is.
+        The head is left out. Only a few rows are read, whereas `load` reads every lane.
         """
         named = select(node_index).where(node_index.c.node.in_([raw(node) for node in nodes]))
         indexes = [index_of(row) for row in self._connection.execute(named).all()]

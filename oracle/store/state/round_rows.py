@@ -1,4 +1,4 @@
-"""What the oracle contract holds, as rows of its tables, and back."""
+"""Conversion between the oracle contract's state and rows of its tables."""
 
 import json
 from types import SimpleNamespace
@@ -45,17 +45,17 @@ def index_row(entry: NodeIndex) -> Row:
 
 
 def word_in(row: Row) -> Word:
-    """Return the word that a row is, its columns in the table's order."""
+    """Decode a word from a row's values in the table's column order."""
     return word_of(_named(lane_word, row))
 
 
 def index_in(row: Row) -> NodeIndex:
-    """Return the lane that a row is, its columns in the table's order."""
+    """Decode a lane from a row's values in the table's column order."""
     return index_of(_named(node_index, row))
 
 
 def kick_in(row: Row) -> Kick:
-    """Return the kickout that a row is, its columns in the table's order."""
+    """Decode a kickout from a row's values in the table's column order."""
     return kick_of(_named(kick_table, row))
 
 
@@ -135,7 +135,7 @@ def accepted_row(accepted: RoundAccepted) -> Row:
 
 
 def accepted_of(row: Any, only: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
-    """Return a round; `only`: of its data this word alone, where it carries it."""
+    """Decode a round, with all words or only the one of `word_index`, if carried."""
     said = decode_round(row.data) if only is None else RoundData(NO_REGISTRATIONS, ())
     words = said.words if only is None else _only(records_in(row.data), only)
     return RoundAccepted(
@@ -173,7 +173,7 @@ def setting_row(event: SettingEvent) -> Row:
 
 
 def standing_of(newest: dict[str, Any]) -> Standing:
-    """Return what was set last, from the newest row of each name."""
+    """Decode the contract's settings from the newest row of each name."""
     told = {name: (_when(row), json.loads(row.value)) for name, row in newest.items()}
     vetoer, limits = told.get("vetoer"), told.get("limits")
     kick_limits, config = told.get("kick_limits"), told.get("config")
@@ -188,7 +188,7 @@ def standing_of(newest: dict[str, Any]) -> Standing:
 
 
 def config_in(row: Any) -> Hash:  # noqa: ANN401  a row of any driver
-    """Return the digest of a configuration, from its row."""
+    """Decode the digest of a configuration from its row."""
     return Hash(json.loads(row.value)[1])
 
 

@@ -1,4 +1,4 @@
-"""The rule sets that ever scored in this database, each under a number of its own."""
+"""Rule sets that were ever used for scores in this database, each with its own number."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,9 +12,9 @@ from oracle.store.tables.selection_tables import rule_set
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """A rule set by name; the sha256 of its canonical JSON, in hex, tells it for sure.
+    """A rule set by name; the sha256 of its canonical JSON, in hex, identifies it.
 
-    `version` None: the database does not know more of it than its name.
+    `version` is None if the database holds only its name.
     """
 
     name: str
@@ -23,7 +23,7 @@ class RuleSet:
 
 
 def named_by(rules: Rules) -> RuleSet:
-    """Return what these rules are called."""
+    """Return name, version and digest of these rules."""
     return RuleSet(rules.name, rules.version, _digest(rules).hex())
 
 
@@ -32,7 +32,7 @@ class RuleSetRepository:
         self._connection = connection
 
     def number_of(self, rules: Rules) -> int:
-        """Return the number under which scores name these rules, a new one the first time."""
+        """Return the number of these rules in this database; assign one the first time."""
         digest = _digest(rules)
         numbered = select(rule_set.c.id).where(rule_set.c.sha256 == digest)
         number = self._connection.execute(numbered).scalar_one_or_none()
@@ -44,9 +44,9 @@ class RuleSetRepository:
         return int(number)
 
     def with_digest(self, digest: str) -> Rules | None:
-        """Return the rules whose canonical JSON has this sha256, in hex.
+        """Return the rules whose canonical JSON has this sha256, in hex, or None.
 
-        None: they never were here, or are of a release whose rule sets had other fields.
+        The result is None for unknown rules, and for rules of a release with other rule fields.
         """
         kept = select(rule_set.c.text).where(rule_set.c.sha256 == bytes.fromhex(digest))
         text = self._connection.execute(kept).scalar_one_or_none()
@@ -59,13 +59,13 @@ class RuleSetRepository:
         return found if named_by(found).sha256 == digest else None
 
     def named(self, digest: str) -> RuleSet | None:
-        """Return what the rules with this sha256, in hex, are called; None: never were here."""
+        """Return the rule set with this sha256, in hex, or None if it was never used here."""
         kept = select(rule_set).where(rule_set.c.sha256 == bytes.fromhex(digest))
         row = self._connection.execute(kept).one_or_none()
         return None if row is None else _rule_set_of(row)
 
     def all(self) -> list[RuleSet]:
-        """Return every one that ever scored here, the first one first."""
+        """Return every rule set ever used here, first one first."""
         rows = self._connection.execute(select(rule_set).order_by(rule_set.c.id))
         return [_rule_set_of(row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""The folded state as bytes and back: rows of the tables, as msgpack, compressed."""
+"""Codec of folded state: rows of the tables as compressed msgpack."""
 
 import zlib
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from oracle.store.state.round_rows import (
 )
 from oracle.store.state.task_repository import task_of, task_row
 
-# Fast, and a third of the size.
+# The fastest level; a third of the size.
 _COMPRESSION = 1
 
 FirstScored = list[tuple[Address, Position, int]]
@@ -35,7 +35,7 @@ FirstTimedOut = list[tuple[Address, Position]]
 
 
 class PackedState(NamedTuple):
-    """All that a fold goes on from, after a block. What the contract's people set is not in it."""
+    """Everything a fold needs to continue after a block, except the contract's settings."""
 
     nodes: Iterable[Node]
     tasks: Iterable[Task]
@@ -50,7 +50,7 @@ class PackedState(NamedTuple):
 
 
 def pack(state: PackedState) -> bytes:
-    """Return the state as bytes: the same for the same state, on every database."""
+    """Encode the state; equal states give equal bytes on every database."""
     parts = (
         sorted(map(node_row, state.nodes)),
         sorted(map(task_row, state.tasks)),
@@ -70,7 +70,7 @@ def pack(state: PackedState) -> bytes:
 
 
 def unpack(body: bytes) -> PackedState:
-    """Return the state that `pack` was given."""
+    """Decode a state encoded by `pack`."""
     parts: list[Any] = decode(zlib.decompress(body))
     nodes, tasks, groups, last, number, as_of, digest, time, *rest = parts
     indexes, words, kicks, scored, timed_out = rest

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, delete, func, select
 from oracle.store.bulk import upsert
 from oracle.store.tables.chain_tables import state_snapshot
 
-# What all snapshots together take on the disk, and how many of the newest are always kept.
+# Max total size of all snapshots, and how many of the newest are always kept.
 MAX_BYTES = 256 * 2**20
 NEWEST_KEPT = 8
 
 
 class StateSnapshot(NamedTuple):
-    """The packed state after a block; `logs` were folded up to there."""
+    """The packed state after a block; `logs` is the number of logs folded up to it."""
 
     block: int
     logs: int
@@ -26,7 +26,7 @@ class StateSnapshot(NamedTuple):
 
 
 class SnapshotPlace(NamedTuple):
-    """Where a snapshot lies and what it takes; `size` in bytes."""
+    """Block and size of a snapshot, without its body; `size_bytes` is that of the body."""
 
     block: int
     logs: int
@@ -34,13 +34,13 @@ class SnapshotPlace(NamedTuple):
 
 
 class SnapshotRepository:
-    """`made_by` names fold, profile, rules and settings: others' snapshots are not returned."""
+    """Snapshots of one `made_by`: the hash of fold, profile, rules and settings."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def newest_to(self, block: int, made_by: bytes) -> Iterator[StateSnapshot]:
-        """Yield the whole snapshots at or below a block, the newest first."""
+        """Yield the intact snapshots at or below a block, newest first."""
         place = state_snapshot.c
         chosen = select(state_snapshot).order_by(place.block.desc()).limit(1)
         below = block + 1
@@ -54,7 +54,7 @@ class SnapshotRepository:
                 yield StateSnapshot(row.block, row.logs, row.body)
 
     def newest_place(self, block: int, made_by: bytes) -> tuple[int, int] | None:
-        """Return block and logs of the newest snapshot at or below a block; None: none is."""
+        """Return block and logs of the newest snapshot at or below a block, or None."""
         place = state_snapshot.c
         chosen = select(place.block, place.logs).where(
             place.block <= block, place.made_by == made_by
@@ -63,7 +63,7 @@ class SnapshotRepository:
         return None if row is None else (row[0], row[1])
 
     def save(self, snapshot: StateSnapshot, made_by: bytes) -> None:
-        """Write a snapshot down, and make room for it: see `surplus`."""
+        """Store a snapshot, and delete others to make room: see `choose_surplus`."""
         checksum = sha256(snapshot.body).digest()
         block, logs, body = snapshot
         upsert(self._connection, state_snapshot, [(block, logs, made_by, body, checksum)])
@@ -79,11 +79,11 @@ class SnapshotRepository:
             self._connection.execute(delete(state_snapshot).where(columns.block.in_(gone)))
 
     def discard_above(self, number: int) -> None:
-        """Delete the snapshots above block `number`; part of every way back."""
+        """Delete the snapshots above block `number`; part of every rollback."""
         self._connection.execute(delete(state_snapshot).where(state_snapshot.c.block > number))
 
     def count(self) -> tuple[int, int]:
-        """Count the snapshots, and the bytes that they take."""
+        """Return the number of snapshots and their total bytes."""
         size = func.coalesce(func.sum(func.length(state_snapshot.c.body)), 0)
         counted = select(func.count(), size).select_from(state_snapshot)
         snapshots, taken = self._connection.execute(counted).one()
@@ -91,10 +91,10 @@ class SnapshotRepository:
 
 
 def surplus(places: Sequence[SnapshotPlace], max_bytes: int) -> list[int]:
-    """Return the blocks of the snapshots that have to go, so that the others fit.
+    """Return the blocks of the snapshots to delete so that the others fit.
 
-    The first that goes leaves the smallest gap for its age: new blocks keep short distances, old
-    ones long ones.
+    The first to go leaves the smallest gap for its age, so recent snapshots are dense and old ones
+    sparse.
     """
     kept, gone = list(places), list[int]()
     newest_logs = kept[-1].logs if kept else 0

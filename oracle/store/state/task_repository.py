@@ -1,4 +1,4 @@
-"""The tasks' rows: kept for ever, because scores point at them."""
+"""Rows of the tasks: kept forever, because scores refer to them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -30,7 +30,7 @@ from oracle.store.encoding import (
 )
 from oracle.store.tables.state_tables import task
 
-# As the index `waiting_task` has it, so that it is used.
+# Must match the index `waiting_task`, so that the index is used.
 IS_WAITING = (
     task.c.created_at.is_not(None)
     & task.c.node.is_(None)
@@ -44,7 +44,7 @@ class TaskRepository:
         self._connection = connection
 
     def named(self, keys: Iterable[TaskKey]) -> dict[TaskKey, Task]:
-        """Return the tasks of these keys that are there."""
+        """Return the stored tasks among these keys."""
         rows = fetch(self._connection, task, map(raw, keys))
         return {found.key: found for found in map(task_of, rows)}
 
@@ -57,19 +57,19 @@ class TaskRepository:
 
     def waiting(self) -> list[Task]:
         """Return the tasks that were created and neither started nor ended, by creation."""
-        # Positions are text in the table, which sorts otherwise than they do.
+        # Positions are stored as text, which sorts differently.
         return sorted(self._where(IS_WAITING), key=_creation_of)
 
     def count_waiting(self) -> int:
-        """Count the same."""
+        """Count the tasks that were created and neither started nor ended."""
         counted = select(func.count()).select_from(task).where(IS_WAITING)
         return int(self._connection.execute(counted).scalar_one())
 
     def of_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
-        """Return the tasks of these groups that no group has scored yet, by creation.
+        """Return the unscored tasks of these groups, by creation.
 
-        A group is scored when all its tasks have ended: of one with a waiting task none is left
-        out. Tasks that were never seen being created have no known group.
+        A group is scored when all its tasks have ended, so a group with a waiting task is returned
+        completely. Tasks whose creation was never seen have no known group.
         """
         wanted = sorted(map(raw, groups))
         found: list[Task] = []
@@ -79,7 +79,7 @@ class TaskRepository:
         return sorted(found, key=_creation_of)
 
     def save(self, tasks: Iterable[Task]) -> None:
-        """Write each task's row, new or not."""
+        """Insert or replace the row of each task."""
         upsert(self._connection, task, [task_row(each) for each in tasks])
 
     def _where(self, chosen: ColumnElement[bool]) -> list[Task]:
@@ -91,7 +91,7 @@ def _creation_of(each: Task) -> Position:
 
 
 def task_row(each: Task) -> Row:
-    """The task as a row of its table."""
+    """Encode the task as a row of its table."""
     return (
         raw(each.key),
         position_text(each.created_at),
@@ -130,8 +130,8 @@ def task_row(each: Task) -> Row:
 
 
 def task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
-    """Return the task that a row is, its columns in the table's order."""
-    # By place: looking each up by its name takes longer than all the rest.
+    """Decode a task from a row's values in the table's column order."""
+    # Columns are unpacked by position: access by name takes longer than everything else.
     (key, created_at, creator, fee, min_vram, gpu, gpu_vram, models, version, size, kind, *ran) = (
         row
     )

@@ -1,4 +1,4 @@
-"""The undo journal: what each block above the final one replaced.
+"""The undo journal: the values replaced by each block above the final one.
 
 See docs/explanation/reorgs.md#undo-journal and docs/explanation/reorgs.md#one-transaction.
 """
@@ -46,7 +46,7 @@ Key = bytes | int
 Name = TypeVar("Name")
 Value = TypeVar("Value")
 
-# Rows that are replaced: their old value stands in the journal, as a row of their table.
+# Tables whose rows are replaced: the journal holds the old row.
 _JOURNALED = {
     "node": node,
     "task": task,
@@ -56,7 +56,7 @@ _JOURNALED = {
     "index": node_index,
     "kick": kick,
 }
-# Rows that are only added, at their position: a rollback deletes them.
+# Append-only tables, whose rows have a position: a rollback deletes them.
 _APPENDED = (
     score,
     reliability_change,
@@ -77,7 +77,7 @@ class UndoJournal:
         self._bookmarks = Bookmarks(connection)
 
     def write(self, pre_images: Sequence[PreImages | RoundsPreImages]) -> None:
-        """Write pre-images down; of one row in one block the first counts."""
+        """Append pre-images; the first one per row and block counts."""
         rows = [
             (images.block, kind, encode(key), None if before is None else encode(before))
             for images in pre_images
@@ -86,14 +86,14 @@ class UndoJournal:
         append_missing(self._connection, undo, rows)
 
     def rollback_to(self, number: int) -> None:
-        """Put every projection back to what it was after block `number`, and empty the journal.
+        """Restore every projection to its state after block `number`; empty the journal above.
 
-        Rows of the fold and of the contract's state get their oldest pre-image above `number`;
-        what was appended above it is deleted; kickout intervals closed above it are open again.
-        Raw rows, blocks, cursor and reports are the caller's to change.
+        Rows of the fold and of the contract's state get their oldest pre-image above `number`; rows
+        appended above it are deleted; kickout intervals closed above it are reopened. The caller
+        restores raw rows, blocks, cursor and reports.
 
         Raises:
-            FatalError: the journal does not reach back so far; rebuild instead.
+            FatalError: the journal does not reach back that far; rebuild instead.
         """
         self._check_reach(number, f"run `qos-oracle resync rewind --to-block {number}`")
         for kind, rows in self._oldest_above(number).items():
@@ -103,9 +103,9 @@ class UndoJournal:
         self._bookmarks.count_remake()
 
     def delete_appended_above(self, number: int) -> None:
-        """Delete the rows that were appended above block `number`; reopen kickout intervals.
+        """Delete rows appended above block `number`; reopen kickout intervals.
 
-        These rows need no pre-image, so that it works at any depth.
+        Appended rows need no pre-image, so this works at any depth.
         """
         for table in _APPENDED:
             self._connection.execute(delete(table).where(table.c.block > number))
@@ -113,12 +113,12 @@ class UndoJournal:
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSING)))
 
     def nodes_after(self, number: int) -> dict[bytes, Row | None]:
-        """Return, of each node that changed above block `number`, its row after it, by key.
+        """Return, by key, the row after block `number` of each node that changed above it.
 
-        None: it was not there.
+        The row is None for a node that did not exist.
 
         Raises:
-            FatalError: the journal does not reach back so far.
+            FatalError: the journal does not reach back that far.
         """
         self._check_reach(number, "run it again")
         changed = self._oldest_above(number, ("node",)).get("node", {})
@@ -132,7 +132,7 @@ class UndoJournal:
             )
 
     def prune_to(self, final: int) -> None:
-        """Forget how to undo blocks up to `final`; every block above it must be journaled."""
+        """Delete the journal up to block `final`; every block above must be journaled."""
         known = self._bookmarks.number(UNDO_FLOOR)
         if known is not None and known >= final:
             return
@@ -140,19 +140,19 @@ class UndoJournal:
         self._connection.execute(delete(undo).where(undo.c.block <= final))
 
     def reach(self) -> int | None:
-        """Return the lowest block that `rollback_to` can return to; None without a cursor."""
+        """Return the lowest block that `rollback_to` can reach, or None without a cursor."""
         heads = self._connection.execute(select(cursor.c.number)).scalars().all()
         return min([*heads, self._bookmarks.number(UNDO_FLOOR) or 0]) if heads else None
 
     def clear(self) -> None:
-        """Forget everything: what could be undone is gone itself."""
+        """Delete the whole journal, because the rows it could restore are gone."""
         self._connection.execute(delete(undo))
         self._bookmarks.clear(UNDO_FLOOR)
 
     def _oldest_above(
         self, number: int, kinds: Collection[str] = _JOURNALED.keys()
     ) -> dict[str, dict[Key, Row | None]]:
-        """Return by kind and key what stood there after block `number`."""
+        """Return the oldest pre-images above block `number`, by kind and key."""
         journal = select(undo.c.kind, undo.c.key, undo.c.pre_image).where(
             undo.c.block > number, undo.c.kind.in_(kinds)
         )
@@ -171,7 +171,7 @@ class UndoJournal:
 
 
 def _replaced(images: PreImages | RoundsPreImages) -> Iterator[tuple[str, Key, Row | None]]:
-    """Yield kind, key and row before of everything that a block changed."""
+    """Yield kind, key and previous row of everything that a block changed."""
     if isinstance(images, PreImages):
         yield from _rows("node", images.nodes, raw, node_row)
         yield from _rows("task", images.tasks, raw, task_row)

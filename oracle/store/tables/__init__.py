@@ -1,1 +1,1 @@
-"""The tables, as SQLAlchemy knows them."""
+"""SQLAlchemy definitions of all tables."""

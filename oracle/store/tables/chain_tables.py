@@ -1,4 +1,4 @@
-"""Tables of what the chain gave us and where we stand: blocks, calls, cursor, journal.
+"""Tables of chain data and of the indexer's progress: blocks, calls, cursor, undo journal.
 
 Hashes and addresses are bytes, times seconds, amounts 32 bytes big-endian (SQLite's own numbers
 lose digits above 2^63).
@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# One row: the chain and the contracts that this database is about, compared at every start.
+# One row: the chain and the contracts of this database, compared at every start.
 identity = Table(
     "identity",
     metadata,
@@ -46,7 +46,7 @@ cursor = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# Headers of blocks that may still change, or that something rests on.
+# Headers of blocks that may still change, or that other rows refer to.
 block = Table(
     "block",
     metadata,
@@ -57,7 +57,7 @@ block = Table(
     Column("canonical", Boolean, nullable=False),
     sqlite_with_rowid=False,
 )
-# A height has one block, or the rewind was forgotten.
+# Each height has one canonical block; a second one means that a rewind was missed.
 Index(
     "one_canonical_block",
     block.c.number,
@@ -66,7 +66,7 @@ Index(
     postgresql_where=text("canonical"),
 )
 
-# Calls of watched functions, raw, where a profile reads calls.
+# Raw calls of watched functions, for profiles that read calls.
 call = Table(
     "call",
     metadata,
@@ -91,12 +91,12 @@ undo = Table(
     Column("block", BigInteger, primary_key=True, autoincrement=False),
     Column("kind", Text, primary_key=True),
     Column("key", LargeBinary, primary_key=True),
-    Column("pre_image", LargeBinary),  # the row as msgpack; NULL: it was not there
+    Column("pre_image", LargeBinary),  # the row as msgpack; NULL: no such row
     sqlite_with_rowid=False,
 )
 
-# The folded state after some final blocks, packed: what came before them need not be folded
-# again. Made from the raw rows, and thrown away with the projections.
+# The folded state after some final blocks, packed, so that earlier blocks need not be folded again.
+# Made from the raw rows, and deleted with the projections.
 state_snapshot = Table(
     "state_snapshot",
     metadata,
@@ -108,7 +108,7 @@ state_snapshot = Table(
     sqlite_with_rowid=False,
 )
 
-# Small facts of our own, such as how far back the journal reaches.
+# Small named values, such as how far back the journal reaches.
 bookmark = Table(
     "bookmark",
     metadata,

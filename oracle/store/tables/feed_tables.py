@@ -1,7 +1,7 @@
-"""Tables of what a feed said beside the chain, raw, and how far it was read.
+"""Tables of raw rows of a feed beside the chain, and of how far it was read.
 
-None is a projection: a rebuild folds them anew as it does logs. Times are the feed's clock, in
-seconds (docs/explanation/feed.md#storage).
+None is a projection: a rebuild folds the rows anew, like logs. Times are the feed's clock, in
+seconds (docs/explanation/feed.md#what-is-stored).
 """
 
 from sqlalchemy import (
@@ -18,8 +18,8 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# What the feed said, for ever. The hash ends the key: a row that is told in another way later
-# stays beside the one that came first, as evidence.
+# Rows of the feed, kept forever. The hash ends the key, so that a row that later arrives with other
+# content is kept beside the first one, as evidence.
 feed_row = Table(
     "feed_row",
     metadata,
@@ -32,7 +32,7 @@ feed_row = Table(
     Column("args", Text, nullable=False),
     Column("seen_from", BigInteger, nullable=False),
     Column("seen_to", BigInteger, nullable=False),
-    # NULL: not settled yet. The block: the first one whose time is later; NULL: none is folded.
+    # NULL: not settled yet. The block is the first one with a later time; NULL: not folded yet.
     Column("time", BigInteger),
     Column("block", BigInteger),
     Column("canonical", Boolean, nullable=False),
@@ -49,24 +49,24 @@ feed_cursor = Table(
     Column("stream", BigInteger, nullable=False),
     Column("settled_id", BigInteger, nullable=False),
     Column("highest_id", BigInteger, nullable=False),
-    # Where history starts: the first row that was ever there; NULL: there was none.
+    # Start of history: the first row that ever existed; NULL: there was none.
     Column("first_id", BigInteger),
-    # The feed's clock at the last poll, at the last one that showed all there was (0: none has),
-    # and at the last one that brought something new.
+    # The feed's clock at the last poll, at the last complete poll (0: none), and at the last poll
+    # with new rows.
     Column("asked_at", BigInteger, nullable=False),
     Column("whole_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
-    # The time of the last settled row, and up to where all rows are settled.
+    # The time of the last settled row, and the time up to which all rows are settled.
     Column("row_time", BigInteger, nullable=False),
     Column("settled_to", BigInteger, nullable=False),
-    # Up to which row the second feed was compared, and when the first was read again.
+    # The last row compared with the second feed, and when the first feed was read again.
     Column("compared_id", BigInteger, nullable=False),
     Column("reread_at", BigInteger, nullable=False),
     Column("polls", BigInteger, nullable=False),
     CheckConstraint("one = 1", name="one_row"),
 )
 
-# What is wrong with the feed; an accepted fault stays as history.
+# Faults of the feed; an accepted fault is kept as history.
 feed_fault = Table(
     "feed_fault",
     metadata,
@@ -79,7 +79,7 @@ feed_fault = Table(
     sqlite_with_rowid=False,
 )
 
-# Another reader's times of rows, which become ours: the same bytes come out.
+# Times of rows from another reader, adopted so that the same bytes are produced.
 feed_witness = Table(
     "feed_witness",
     metadata,

@@ -1,29 +1,29 @@
-"""What a gateway's selection service keeps; empty in a daemon's database."""
+"""Tables of a gateway's selection service; empty in a daemon's database."""
 
 from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Relays as a gateway told of them, in the order in which they were taken in, as long as they can
-# count; and the checks that ended a time out.
+# Relays reported by a gateway, in the order received, as long as they can count; and the checks
+# that ended a time-out.
 relay_outcome = Table(
     "relay_outcome",
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    # Milliseconds since 1970: when it was told, and when the relay ended.
+    # Milliseconds since 1970: when it was received, and when the relay ended.
     Column("taken_ms", BigInteger, nullable=False, index=True),
     Column("t_ms", BigInteger, nullable=False),
     Column("chain", Text, nullable=False),
     Column("node", Text, nullable=False),
     Column("session", Text, nullable=False),
-    # NULL: it failed, or nobody is blamed.
+    # NULL: the relay failed, or no node is to blame.
     Column("latency_ms", Double),
     Column("kind", Text, nullable=False),
-    # By which it is known again; NULL: it counts each time.
+    # Idempotency key of the outcome; NULL: counted each time.
     Column("outcome_id", Text),
 )
 
-# The seeds that nodes were drawn by: secret until their epoch is over.
+# Seeds by which nodes were drawn; secret until their epoch is over.
 draw_epoch = Table(
     "draw_epoch",
     metadata,
@@ -33,7 +33,7 @@ draw_epoch = Table(
     Column("seed", LargeBinary, primary_key=True),
 )
 
-# What the last check of each node of a chain said.
+# The last check of each node of a chain.
 node_check = Table(
     "node_check",
     metadata,
@@ -44,10 +44,10 @@ node_check = Table(
     Column("chain_id", BigInteger),
     Column("height", BigInteger),
     Column("best", BigInteger),
-    # Until when what passed counts, in milliseconds since 1970; 0: it did not pass.
+    # End of validity of a passed check, in milliseconds since 1970; 0: not passed.
     Column("chain_until_ms", BigInteger, nullable=False),
     Column("sync_until_ms", BigInteger, nullable=False),
-    # NULL: it passed.
+    # NULL: passed.
     Column("fault", Text),
     sqlite_with_rowid=False,
 )

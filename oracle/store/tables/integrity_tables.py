@@ -1,6 +1,6 @@
-"""Tables of what we know of what we read: coverage, proofs, dead letters, endpoints, halts.
+"""Tables about the quality of what was read: coverage, proofs, dead letters, endpoints, halts.
 
-None is a projection of the raw rows but `dead_letter`, which a fold finds again as it was.
+None is a projection of the raw rows except `dead_letter`, which a fold reproduces.
 """
 
 from sqlalchemy import (
@@ -20,18 +20,18 @@ from oracle.store.tables.metadata import metadata
 
 _ROW_ID = BigInteger().with_variant(Integer(), "sqlite")
 
-# What was ever asked of every block, by the digest of its JSON.
+# Every scope that was ever requested per block, by the digest of its JSON.
 scope = Table(
     "scope",
     metadata,
     Column("id", LargeBinary, primary_key=True),
     Column("text", Text, nullable=False),  # JSON: addresses, topics, selectors
-    # Counts up: the newest is the one that windows are read for.
+    # Counts up: windows are read for the scope with the highest number.
     Column("number", SmallInteger, nullable=False, unique=True),
 )
 
-# Which blocks were read for a scope, how well, and by whom. Intervals of one scope never overlap;
-# neighbours that are alike are one row.
+# Blocks that were read for a scope, with level and endpoint. Intervals of one scope never overlap;
+# adjacent intervals with equal values are merged into one row.
 coverage = Table(
     "coverage",
     metadata,
@@ -45,7 +45,7 @@ coverage = Table(
     sqlite_with_rowid=False,
 )
 
-# Single blocks that reached more than the windows around them.
+# Single blocks with a higher level than the windows around them.
 verified_block = Table(
     "verified_block",
     metadata,
@@ -56,7 +56,7 @@ verified_block = Table(
     sqlite_with_rowid=False,
 )
 
-# What the raw rows of a span of blocks add up to, moved with each of them: 'log', 'call', 'feed'.
+# Checksum of the raw rows of a span of blocks, updated with each row: 'log', 'call', 'feed'.
 raw_checksum = Table(
     "raw_checksum",
     metadata,
@@ -67,7 +67,7 @@ raw_checksum = Table(
     sqlite_with_rowid=False,
 )
 
-# Raw rows of kinds that we know and cannot read; orphaned like the rows themselves.
+# Raw rows of known kinds that could not be decoded; orphaned like the rows themselves.
 dead_letter = Table(
     "dead_letter",
     metadata,
@@ -83,7 +83,7 @@ dead_letter = Table(
     sqlite_with_rowid=False,
 )
 
-# What we learned of an endpoint, so that a restart need not learn it again.
+# Facts learned about an endpoint, so that a restart need not learn them again.
 endpoint_fact = Table(
     "endpoint_fact",
     metadata,
@@ -94,7 +94,7 @@ endpoint_fact = Table(
     sqlite_with_rowid=False,
 )
 
-# Why outbound work stands still; a halt that was opened again stays as history.
+# Halts of outbound work; a cleared halt is kept as history.
 halt = Table(
     "halt",
     metadata,
@@ -103,7 +103,7 @@ halt = Table(
     Column("since_block", BigInteger, nullable=False),
     Column("since_time", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
-    # The block that is told in two ways, ours and theirs.
+    # The block on which two sources disagree, with the indexer's hash and the other one.
     Column("block", BigInteger),
     Column("our_hash", LargeBinary),
     Column("their_hash", LargeBinary),
@@ -119,7 +119,7 @@ Index(
     postgresql_where=text("cleared_time IS NULL"),
 )
 
-# Every reorganisation that was undone.
+# Every reorganisation that was rolled back.
 reorg_log = Table(
     "reorg_log",
     metadata,
@@ -128,7 +128,7 @@ reorg_log = Table(
     Column("ancestor_hash", LargeBinary, nullable=False),
     Column("old_tip", BigInteger, nullable=False),
     Column("old_hash", LargeBinary, nullable=False),
-    # The other side's block when it was found; NULL where nobody told it.
+    # The other side's block when the fork was found; NULL if no endpoint reported it.
     Column("new_tip", BigInteger),
     Column("new_hash", LargeBinary),
     Column("time", BigInteger, nullable=False),  # of the old tip

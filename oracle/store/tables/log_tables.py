@@ -1,8 +1,8 @@
-"""Tables of raw logs, narrow: what many rows share stands once.
+"""Tables of raw logs, normalised: values shared by many rows are stored once.
 
-A log is a row of four numbers and texts of bytes; its block's hash and time, and its address and
-first topic, stand in tables of their own. Whoever reads by SQL reads the view `log`
-(`log_view`), which has them side by side. See docs/explanation/storage.md#logs.
+A log is a row of four numbers and byte strings; its block's hash and time, and its address and
+first topic, are in tables of their own. For reading by SQL, the view `log` (`log_view`) joins them.
+See docs/explanation/storage.md#logs.
 """
 
 from sqlalchemy import (
@@ -17,13 +17,13 @@ from sqlalchemy import (
 from oracle.domain.log_table import INDEX_BITS
 from oracle.store.tables.metadata import metadata
 
-# What is left of a positive number of 64 bits.
+# The block bits that remain of a positive 64-bit number.
 MOST_BLOCK = 2 ** (63 - INDEX_BITS) - 1
 
-# SQLite's own row number, where the key is called INTEGER.
+# SQLite's own rowid, if the key is declared INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
-# What contracts emitted, on the chain that we follow.
+# Logs of contracts on the canonical chain.
 log_row = Table(
     "log_row",
     metadata,
@@ -35,7 +35,7 @@ log_row = Table(
     Column("data", LargeBinary, nullable=False),  # packed (docs/explanation/storage.md#packed)
 )
 
-# The blocks that have a row in `log_row`, and no other.
+# Exactly the blocks that have a row in `log_row`.
 log_block = Table(
     "log_block",
     metadata,
@@ -44,7 +44,7 @@ log_block = Table(
     Column("hash", LargeBinary, nullable=False),
 )
 
-# Contracts with a kind of event each, numbered as they came.
+# Pairs of contract and event kind, numbered in order of appearance.
 log_source = Table(
     "log_source",
     metadata,
@@ -54,7 +54,7 @@ log_source = Table(
     UniqueConstraint("address", "topic0"),
 )
 
-# Logs of blocks that are not, or not any more, on the chain that we follow, each with its block.
+# Logs of blocks that are not, or no longer, canonical, each with its block.
 log_orphan = Table(
     "log_orphan",
     metadata,

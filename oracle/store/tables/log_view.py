@@ -1,16 +1,16 @@
-"""The view `log`: every raw log as ten plain columns, for whoever reads by SQL.
+"""The view `log`: every raw log as ten plain columns, for reading by SQL.
 
 `block`, `log_index`, `block_hash`, `time`, `tx_index`, `tx_hash`, `address`, `topics` (32 bytes
-each, joined), `data` as the chain gave it, `canonical`. Data are unpacked by the database itself
-(docs/explanation/storage.md#packed); we read the tables below it, and unpack in Python.
+each, joined), `data` as emitted, `canonical`. The database itself unpacks the data
+(docs/explanation/storage.md#packed); the daemon reads the underlying tables and unpacks in Python.
 """
 
 from typing import Final
 
 from oracle.domain.log_table import INDEX_BITS, MOST_INDEX
 
-# A block's rows by their keys, so that a range of blocks reads no other rows. Both halves say an
-# expression where one does: SQLite looks into a union only if its columns are of one kind.
+# A block's rows are found by their keys, so that a range of blocks reads no other rows. Both halves
+# use expressions: SQLite pushes conditions into a union only if its columns are of one kind.
 _VIEW: Final = f"""
 CREATE VIEW log AS
 SELECT b.number AS block, r.id & {MOST_INDEX} AS log_index, b.hash AS block_hash, b.time,
@@ -26,8 +26,8 @@ FROM log_orphan AS r
 JOIN log_source AS s ON s.id = r.source
 """  # noqa: S608  numbers of ours
 
-# SQLite joins bytes as text, hence the casts, and no bytes are NULL to it. It begins before the
-# first word, with one that adds nothing.
+# SQLite concatenates bytes as text, hence the casts, and treats empty bytes as NULL. The recursion
+# starts before the first part, with one that adds nothing.
 _SQLITE_DATA: Final = """coalesce((
   WITH RECURSIVE part(at, code, size, made) AS (
     SELECT 0, 96, 0, x''
@@ -70,7 +70,7 @@ BEGIN
 END $body$
 """
 
-# By dialect, in order; what the migration runs after all tables are there.
+# Statements by dialect, in order; the migration runs them after all tables are created.
 CREATED: Final = {
     "sqlite": (
         _VIEW.format(

@@ -1,8 +1,8 @@
-"""The one MetaData that every table stands in, and how constraints are named."""
+"""The MetaData of all tables, and the naming convention of constraints."""
 
 from sqlalchemy import MetaData
 
-# Alembic can only drop what has a name (the same name on both databases).
+# Alembic can only drop named constraints (the names are equal on both databases).
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(column_0_N_label)s",

@@ -1,7 +1,7 @@
-"""The outbox and the lease (docs/explanation/transactions.md, docs/explanation/daemon.md#lease).
+"""Tables of the outbox and the lease (docs/explanation/transactions.md, daemon.md#lease).
 
-What we want (intent), the nonce it takes (slot), the bytes signed for it (attempt), and a
-journal of every step. `*_at` are unix seconds by the caller's clock; the lease runs on the
+An intent is a requested call, a slot the nonce assigned to it, an attempt the bytes signed for it;
+the journal records every step. `*_at` are unix seconds by the caller's clock; the lease runs on the
 database's own. Deadlines and `not_before` are chain time.
 """
 
@@ -25,10 +25,10 @@ from sqlalchemy import (
 from oracle.store.tables.column_types import Hex, Wei
 from oracle.store.tables.metadata import metadata
 
-# SQLite numbers rows by itself only where the key is called INTEGER.
+# SQLite assigns row ids only if the key is declared INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
 
-# One row, for both engines: who may write. `epoch` rises with every holder and fences the old one.
+# One row, on both engines: the writer. `epoch` rises with every holder and fences the old one.
 lease = Table(
     "lease",
     metadata,
@@ -39,20 +39,20 @@ lease = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# One row: how the daemon that leads, or led last, found itself (docs/explanation/health.md).
+# One row: health of the daemon that leads, or led last (docs/explanation/health.md).
 daemon_health = Table(
     "daemon_health",
     metadata,
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
-    Column("process", Text, nullable=False),  # as it is named in the lease
+    Column("process", Text, nullable=False),  # as named in the lease
     Column("beaten_ms", BigInteger, nullable=False),  # database clock, of the last report
     Column("findings", Text, nullable=False),  # JSON: [[condition, detail], …]
-    Column("ended_ms", BigInteger),  # NULL: it works, or was killed
-    Column("failure", Text),  # what ended it; NULL: it was told to end
+    Column("ended_ms", BigInteger),  # NULL: it runs, or was killed
+    Column("failure", Text),  # cause of the end; NULL: stopped by an operator
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# One row for each account that sends: the next nonce is counted here and nowhere else.
+# One row for each sending account: the only counter of its next nonce.
 pub_account = Table(
     "pub_account",
     metadata,
@@ -65,7 +65,7 @@ pub_account = Table(
     CheckConstraint("next_nonce >= 0", name="next_nonce"),
 )
 
-# What we want to happen on chain, once.
+# A call requested on chain, once.
 pub_intent = Table(
     "pub_intent",
     metadata,
@@ -80,10 +80,10 @@ pub_intent = Table(
     Column("round", BigInteger),
     Column("as_of_block", BigInteger),
     Column("as_of_hash", Hex),
-    Column("digest", Hex),  # what was signed; the event names it
+    Column("digest", Hex),  # signed digest; the event names it
     Column("calldata", Hex, nullable=False),
     Column("gas_limit", BigInteger),
-    Column("max_cost_wei", Wei),  # set when ready: gas limit times the dearest fee
+    Column("max_cost_wei", Wei),  # set when ready: gas limit times the highest fee
     Column("priority", SmallInteger, nullable=False, default=100),
     Column("not_before", BigInteger),
     Column("deadline", BigInteger),
@@ -94,8 +94,8 @@ pub_intent = Table(
     Column("error_text", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
-    Column("replaces", BigInteger),  # the intent whose nonce this one was put on
-    Column("yielded_at", BigInteger),  # when it was left to another transmitter
+    Column("replaces", BigInteger),  # the intent whose nonce this one took
+    Column("yielded_at", BigInteger),  # when it yielded to another transmitter
     Column("exclusive_key", Text),  # push, propose_kick:0x…, start_task:task=0x…
     ForeignKeyConstraint(["chain_id", "sender"], ["pub_account.chain_id", "pub_account.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
@@ -110,10 +110,10 @@ pub_intent = Table(
     ),
 )
 
-# Of the calls of one key only one at a time is got ready: one push, one call of a kind about a
-# lane, one start by a draw. Those that were sent do not count, whoever plans looks for them: a
-# mined one that a reorg makes live again may stand beside its successor. Of one account: a new key
-# does not stumble over what a lost one left.
+# At most one call per key is being prepared: one push, one call of a kind about a lane, one start
+# by a draw. Sent calls do not count, the planner looks for them: a mined call that a reorg makes
+# live again may coexist with its successor. The index is per account, so that a new key is not
+# blocked by calls of a lost one.
 _GOT_READY = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
 Index(
     "one_got_ready",
@@ -125,7 +125,7 @@ Index(
     sqlite_where=text(_GOT_READY),
     postgresql_where=text(_GOT_READY),
 )
-# Who was put on a nonce: its rivals, and what is reserved for it.
+# Intents of a nonce: rivals, and the cost reserved for it.
 Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)
 _WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
 Index(
@@ -135,7 +135,7 @@ Index(
     postgresql_where=text(_WORK),
 )
 
-# A nonce, and the intent that it now serves.
+# A nonce, and the intent that it currently serves.
 pub_nonce = Table(
     "pub_nonce",
     metadata,
@@ -153,11 +153,11 @@ pub_nonce = Table(
     Column("opened_at", BigInteger, nullable=False),
     Column("last_bump_at", BigInteger),
     Column("finalised_at", BigInteger),
-    # Heads of the chain then: bumps are counted in blocks. 0: not known.
+    # Chain heads at these times, as bumps are counted in blocks. 0: unknown.
     Column("opened_block", BigInteger, nullable=False, server_default="0"),
     Column("last_bump_block", BigInteger),
     Column("mined_at", BigInteger),
-    Column("l1_fee_wei", Wei),  # what a rollup took for the data, beside gas
+    Column("l1_fee_wei", Wei),  # fee of a rollup for the data, beside gas
     CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
 )
 _NONCE_WORK = "state IN ('open', 'live', 'mined')"
@@ -169,7 +169,7 @@ Index(
     sqlite_where=text(_NONCE_WORK),
     postgresql_where=text(_NONCE_WORK),
 )
-# What an hour and a day cost, however long the account has sent.
+# For the cost of an hour and of a day, however long the account has been sending.
 Index("nonce_opened", pub_nonce.c.chain_id, pub_nonce.c.sender, pub_nonce.c.opened_at)
 _BUMPED = "last_bump_at IS NOT NULL"
 Index(
@@ -181,7 +181,7 @@ Index(
     postgresql_where=text(_BUMPED),
 )
 
-# Signed bytes; stored before they leave, never changed, never signed again.
+# Signed bytes; stored before they are sent, never changed, never signed again.
 pub_attempt = Table(
     "pub_attempt",
     metadata,
@@ -201,7 +201,7 @@ pub_attempt = Table(
     Column("signed_at", BigInteger, nullable=False),
     Column("first_sent_at", BigInteger),
     Column("last_sent_at", BigInteger),
-    Column("last_sent_block", BigInteger),  # chain head then; repeats are counted in blocks
+    Column("last_sent_block", BigInteger),  # chain head then; resends are counted in blocks
     Column("sends", Integer, nullable=False, default=0),
     Column("last_error_class", Text),
     Column("last_error_text", Text),
@@ -214,7 +214,7 @@ pub_attempt = Table(
     UniqueConstraint("chain_id", "sender", "nonce", "seq"),
 )
 
-# One row for every change of the outbox, in the commit that made it.
+# One row for every change of the outbox, written in the same commit.
 pub_journal = Table(
     "pub_journal",
     metadata,

@@ -1,4 +1,4 @@
-"""Tables of the oracle contract's own state, and of the reports."""
+"""Tables of the oracle contract's state, and of the reports."""
 
 from sqlalchemy import (
     BigInteger,
@@ -13,7 +13,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# The words of scores that the contract holds, by its accepted rounds.
+# Words of scores that the contract holds, from its accepted rounds.
 lane_word = Table(
     "lane_word",
     metadata,
@@ -23,17 +23,17 @@ lane_word = Table(
     Column("time", BigInteger, nullable=False),
 )
 
-# Which node has which index in the contract, as accepted rounds gave them.
+# Index of each node in the contract, as assigned by accepted rounds.
 node_index = Table(
     "node_index",
     metadata,
     Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
     Column("node", LargeBinary, nullable=False, index=True),
-    # The round since which its lane says "do not select"; NULL: it does not.
+    # The round since which its lane is marked "do not select"; NULL: it is not.
     Column("closed_in", BigInteger),
 )
 
-# The newest kickout of each node that was proposed on chain, by whomever.
+# The newest kickout of each node that was proposed on chain, by any account.
 kick = Table(
     "kick",
     metadata,
@@ -44,19 +44,19 @@ kick = Table(
     Column("dies_at", BigInteger, nullable=False),
     Column("proposed_at", Text, nullable=False),
     Column("state", Text, nullable=False),
-    # Of its execution; NULL: there was none.
+    # Execution of the kickout; NULL: not executed.
     Column("executed_at", Text),
     Column("executed_in", BigInteger),  # round
     Column("expelled_until", BigInteger),
     Column("target", LargeBinary),
     Column("tried_in", BigInteger),  # round of the newest try
     Column("tried_at", Text),
-    Column("refusals", BigInteger),  # in a row, with this reason
+    Column("refusals", BigInteger),  # consecutive refusals with this reason
     Column("reason", LargeBinary),
 )
 
-# What the contract's people set, from then on: 'vetoer', 'limits', 'kick_limits',
-# 'config'; the newest holds.
+# Settings of the contract, valid from their position on: 'vetoer', 'limits', 'kick_limits',
+# 'config'; the newest of each name is in force.
 contract_setting = Table(
     "contract_setting",
     metadata,
@@ -69,7 +69,7 @@ contract_setting = Table(
     Column("value", Text, nullable=False),  # JSON list
 )
 
-# Rounds that the contract accepted; the newest is its head.
+# Rounds accepted by the contract; the newest is its head.
 accepted_round = Table(
     "accepted_round",
     metadata,
@@ -85,10 +85,10 @@ accepted_round = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("config", LargeBinary, nullable=False),
     Column("transmitter", LargeBinary, nullable=False),
-    Column("data", LargeBinary, nullable=False),  # whom it registers and its words, as pushed
+    Column("data", LargeBinary, nullable=False),  # registrations and words, as pushed
 )
 
-# One report a period: what was said of the block that ended it, and what became of it.
+# One report per period: its content as of the period's last block, and its outcome.
 report = Table(
     "report",
     metadata,
@@ -100,7 +100,7 @@ report = Table(
     Column("head_round", BigInteger, nullable=False),
     Column("prev", LargeBinary, nullable=False),
     Column("deadline", BigInteger, nullable=False),
-    Column("data", LargeBinary, nullable=False),  # empty: nothing to say
+    Column("data", LargeBinary, nullable=False),  # empty: nothing to report
     Column("fingerprint", LargeBinary, nullable=False),  # sha256; a rebuild must reproduce it
     Column("state", Text, nullable=False),
     Column("reason", Text),

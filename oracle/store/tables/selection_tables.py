@@ -1,28 +1,28 @@
-"""What the dispatcher decided: who was drawn for which task, who is asked to download what."""
+"""Tables of the dispatcher's decisions: drawn nodes, planned downloads, rule sets."""
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Table, Text, text
 
 from oracle.store.tables.metadata import metadata
 
-# Which node was drawn for which task. A record, no projection, like reports: what was said of a
-# block stays what was said of it.
+# The node drawn for each task. A record, not a projection, like reports: a rebuild does not change
+# it.
 draw = Table(
     "draw",
     metadata,
     Column("task", LargeBinary, primary_key=True),
-    # The block whose hash seeds the draw; task and candidate were both there at the end of the
-    # block before it.
+    # The block whose hash seeds the draw; task and candidate both existed at the end of the block
+    # before it.
     Column("seed_block", BigInteger, primary_key=True, autoincrement=False, index=True),
     Column("seed_hash", LargeBinary, nullable=False),
-    # Weights heal with time: without it the draw could not be made again from what is stored.
+    # Weights heal with time, so the draw cannot be repeated without it.
     Column("seed_time", BigInteger, nullable=False),
     Column("node", LargeBinary, nullable=False),
-    # The block at whose end it stood no more; NULL: it stands.
+    # The block at whose end the draw was no longer active; NULL: it is active.
     Column("voided_block", BigInteger, index=True),
     Index(None, "node", "seed_block"),
     sqlite_with_rowid=False,
 )
-# One of a task at a time; what stands is found without looking at history.
+# At most one active draw per task; active draws are found without reading history.
 Index(
     "active_draw",
     draw.c.task,
@@ -31,22 +31,22 @@ Index(
     postgresql_where=text("voided_block IS NULL"),
 )
 
-# Which node is to be asked to download which model, as a task started. A record like the draws;
-# what of it is on chain stands in the node's own row.
+# The node to be asked to download a model after a task started. A record like the draws; downloads
+# already on chain are in the node's own row.
 planned_download = Table(
     "planned_download",
     metadata,
-    # The block at whose end it was decided.
+    # The block at whose end the download was planned.
     Column("block", BigInteger, primary_key=True, autoincrement=False),
     Column("node", LargeBinary, primary_key=True),
     Column("model", Text, primary_key=True),
-    # The task that had just started.
+    # The task that started in that block.
     Column("task", LargeBinary, nullable=False),
     Column("time", BigInteger, nullable=False, index=True),
     sqlite_with_rowid=False,
 )
 
-# The text of every rule set that ever scored here. No projection: a number once given stays.
+# The text of every rule set ever used for scores. Not a projection: a number is never reassigned.
 rule_set = Table(
     "rule_set",
     metadata,

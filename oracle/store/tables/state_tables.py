@@ -1,7 +1,7 @@
-"""Tables that are folded from the raw rows: nodes, tasks, groups, scores, and what led to them.
+"""Tables folded from the raw rows: nodes, tasks, groups, scores, and their histories.
 
-A position that belongs to a row is text, `block:tx:log:sub`; rows that are appended stand at
-their position in four columns. Integers above 2^63 - 1 that are no amounts are stored as that.
+A position that belongs to a row is text, `block:tx:log:sub`; appended rows have their position in
+four columns. Integers above 2^63 - 1 that are not amounts are stored as 2^63 - 1.
 """
 
 from sqlalchemy import (
@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# What a migration fills new columns of old rows with; every row we write has its own values.
+# Default for new columns of existing rows in a migration; written rows have their own values.
 _ZERO = text("0")
 
 
@@ -30,7 +30,7 @@ def _position(*, is_key: bool) -> list[Column[int]]:
     ]
 
 
-# What the fold knows of each node; a projection.
+# Folded state of each node; a projection.
 node = Table(
     "node",
     metadata,
@@ -54,29 +54,29 @@ node = Table(
     Column("prior", BigInteger),
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
-    # Kicked out while due, and not back yet: its next join starts it anew.
+    # Kicked out while due and not back yet: the next join starts it from scratch.
     Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
-    # The time at which H is 1 again; NULL where it is 1 already
+    # The time at which H is 1 again; NULL if it is 1 already
     # (docs/reference/scoring-rules.md#numbers).
     Column("recovers_until", BigInteger, index=True),
-    # The legacy rules' own; nothing but zeros under any other.
+    # Used by the legacy rules only; zero under any other.
     Column("window", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_sum", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
     Column("online_since", BigInteger),
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
-    # What it does when its task ends: 'pause', 'quit', or NULL.
+    # Transition to apply when its task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
-    # When it was given its last task; NULL: never one.
+    # Time of its last task start; NULL: never.
     Column("last_start", BigInteger),
-    # JSON list of model, asked_at and until, seconds; NULL: nobody asked it for any.
+    # JSON list of model, asked_at and until, seconds; NULL: no download was requested.
     Column("downloads", Text),
     sqlite_with_rowid=False,
 )
 
-# What the fold knows of each task; a projection. With a rowid: keys are random, and a small index
-# of keys stays in memory where whole rows do not.
+# Folded state of each task; a projection. With a rowid: keys are random, and a small index of keys
+# stays in memory where whole rows do not.
 task = Table(
     "task",
     metadata,
@@ -109,8 +109,8 @@ task = Table(
     Column("ended_time", BigInteger),
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
-    Column("runs", Text),  # JSON list; NULL but in commit/disclose networks
-    # Of its group's one fee; NULL: nobody said that it is shared.
+    Column("runs", Text),  # JSON list; NULL except in commit/disclose networks
+    # Share of the group's single fee; NULL: not reported as shared.
     Column("paid", LargeBinary),
     # Blocks of the first and of the newest event that changed the row.
     Column("seen_at", BigInteger, nullable=False),
@@ -123,7 +123,7 @@ Index(
     sqlite_where=text(_WAITING),
     postgresql_where=text(_WAITING),
 )
-# Groups that are not scored yet: an index of all that ever were would be written at random places.
+# Partial index of unscored groups: one of all groups would be written at random places.
 _UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
 Index(
     "unscored_task",
@@ -132,7 +132,7 @@ Index(
     postgresql_where=text(_UNSCORED),
 )
 
-# Groups that are not closed yet; only rules with `close = terminal` need it.
+# Groups that are not closed yet; only rules with `close = terminal` use it.
 open_group = Table(
     "open_group",
     metadata,
@@ -141,7 +141,7 @@ open_group = Table(
     Column("closed", Boolean, nullable=False),
 )
 
-# Groups that were compared.
+# Groups whose results were compared.
 group_result = Table(
     "group_result",
     metadata,
@@ -152,12 +152,12 @@ group_result = Table(
     sqlite_with_rowid=False,
 )
 
-# Who took part in a group, with rank and points.
+# Members of a group, with rank and points.
 group_member = Table(
     "group_member",
     metadata,
     *_position(is_key=True),
-    Column("place", BigInteger, primary_key=True, autoincrement=False),  # from 0, chain's order
+    Column("place", BigInteger, primary_key=True, autoincrement=False),  # from 0, in chain order
     Column("task", LargeBinary, nullable=False),
     Column("node", LargeBinary),
     Column("rank", BigInteger),
@@ -166,7 +166,7 @@ group_member = Table(
     sqlite_with_rowid=False,
 )
 
-# Every task score that a node ever got, and the rules that made it.
+# Every task score of a node, and the rules that produced it.
 score = Table(
     "score",
     metadata,
@@ -179,7 +179,7 @@ score = Table(
     Column("score", BigInteger, nullable=False),
     *_position(is_key=False),
     Column("time", BigInteger, nullable=False),
-    # Number of the rule set; NULL: scored before they were numbered, by rules nobody knew then.
+    # Number of the rule set; NULL: scored before rule sets were numbered.
     Column("rule_set", SmallInteger),
     Index(None, "block"),
     sqlite_with_rowid=False,
@@ -191,7 +191,7 @@ reliability_change = Table(
     metadata,
     Column("node", LargeBinary, primary_key=True),
     *_position(is_key=True),
-    # One event may end two parts of a task that the same node has.
+    # One event may end two parts of a task that run on the same node.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
     Column("cause", Text, nullable=False),
@@ -202,13 +202,13 @@ reliability_change = Table(
     sqlite_with_rowid=False,
 )
 
-# Every turn of a node's membership.
+# Every membership change of a node.
 membership_change = Table(
     "membership_change",
     metadata,
     Column("node", LargeBinary, primary_key=True),
     *_position(is_key=True),
-    # One event may be two: a join shows that a quit took effect before it.
+    # One event may cause two changes: a join implies that a pending quit took effect before it.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
     Column("turn", Text, nullable=False),
@@ -216,7 +216,7 @@ membership_change = Table(
     sqlite_with_rowid=False,
 )
 
-# Events that broke a rule and were passed over.
+# Events that broke a rule and were ignored.
 anomaly = Table(
     "anomaly",
     metadata,
@@ -228,7 +228,7 @@ anomaly = Table(
     sqlite_with_rowid=False,
 )
 
-# From when to when a node was due to be kicked out.
+# Intervals in which a node was due to be kicked out.
 kickout = Table(
     "kickout",
     metadata,

@@ -1,4 +1,4 @@
-"""What reporters put their names to, ours and our peers', and what keeps us from doing so.
+"""Tables of signed statements of this and other reporters, and of what prevents signing.
 
 Deadlines and `until` are chain time, `*_at` unix seconds by the caller's clock.
 """
@@ -19,7 +19,7 @@ from oracle.store.tables.column_types import Hex
 from oracle.store.tables.metadata import metadata
 from oracle.store.tables.outbox_tables import RowId
 
-# What the signer put its name to. Two live ones for one round would be equivocation.
+# Statements signed by this signer. Two live ones for one round would be equivocation.
 pub_signature = Table(
     "pub_signature",
     metadata,
@@ -60,7 +60,7 @@ Index(
     postgresql_where=text("expiry_reason IS NULL"),
 )
 
-# What other reporters put their names to, checked before it is written here.
+# Statements of other reporters, verified before they are stored.
 pub_peer_statement = Table(
     "pub_peer_statement",
     metadata,
@@ -78,7 +78,7 @@ pub_peer_statement = Table(
     Column("config", Hex),
     Column("expires_at", BigInteger, nullable=False),  # chain time
     Column("signature", LargeBinary, nullable=False),
-    Column("source", Text, nullable=False),  # the host that told us
+    Column("source", Text, nullable=False),  # the host that sent it
     Column("received_at", BigInteger, nullable=False),
     UniqueConstraint("signer", "digest"),
     CheckConstraint("kind IN ('report', 'kick')", name="kind"),
@@ -91,7 +91,7 @@ Index(
     pub_peer_statement.c.subject,
 )
 
-# A signer whose database was lost signs nothing until what it may have signed can no longer land.
+# A signer whose database was lost signs nothing until its lost statements can no longer land.
 signing_embargo = Table(
     "signing_embargo",
     metadata,
@@ -101,7 +101,7 @@ signing_embargo = Table(
     Column("until", BigInteger, nullable=False),  # chain time
 )
 
-# Reports that look wrong, held back until a person lets them go.
+# Suspicious reports, held back until an operator releases them.
 report_hold = Table(
     "report_hold",
     metadata,
