@@ -1,1 +1,1 @@
-"""Kickouts: who is due, evidence, proposal, execution, cancellation."""
+"""Kickouts: eligibility, evidence, proposal, execution and cancellation."""

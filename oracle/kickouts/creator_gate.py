@@ -41,7 +41,7 @@ def hold_reason(
     entries: Sequence[ScoreEntry],
     rules: Rules,
 ) -> str | None:
-    """Say why a person has to propose it; None where it is proposed, or nobody has to."""
+    """Return why an operator has to propose the kickout, or None."""
     is_live = kick is not None and kick.state is KickState.LIVE
     if evidence is None or is_live:
         return None
@@ -51,7 +51,7 @@ def hold_reason(
 def is_held(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules
 ) -> bool:
-    """Tell whether a person would have to propose a kickout on these scores."""
+    """Return whether an operator would have to propose a kickout on these scores."""
     creators = creators_at(uow, interval, entries)
     spread = spread_of(((creators.get(one.task), one.score) for one in entries), rules)
     return (spread.hold_reason(rules) or derived_zeros_reason(entries, rules)) is not None

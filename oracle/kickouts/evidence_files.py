@@ -1,4 +1,4 @@
-"""Lays the evidence of kickouts down for everybody to check: one file, named by its hash."""
+"""Publishes the evidence of kickouts: one file for each, named by its hash."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from oracle.errors import InputError
 
 
 def export(folder: Path, evidence: KickoutEvidence) -> Path:
-    """Write the file and make sure that it is on the disk; the same evidence is written once.
+    """Write and fsync the evidence file; an intact existing file is kept.
 
     Raises:
         InputError: the folder cannot be written.
@@ -32,7 +32,7 @@ def export(folder: Path, evidence: KickoutEvidence) -> Path:
 
 
 def path_of(folder: Path, named: Hash) -> Path:
-    """Return where the evidence of this hash lies."""
+    """Return the path of the evidence with this hash."""
     return folder / f"{named}.json"
 
 
@@ -42,7 +42,7 @@ def _is_valid(path: Path, evidence: KickoutEvidence) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Make sure that the file's name is on the disk too."""
+    """Fsync the folder, so that the file's name is on disk too."""
     entry = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(entry)

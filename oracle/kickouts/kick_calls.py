@@ -46,7 +46,7 @@ from oracle.txmgr.deferral import end
 
 
 def alarm(subject: str, why: str) -> None:
-    """Tell a human of a kickout that went out and should not have."""
+    """Log for review a kickout that was sent and should not have been."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     structlog.get_logger().error("kickout_needs_review", node=subject, reason=why)
 
@@ -59,7 +59,7 @@ _LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
 def why_not_against(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
-    """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
+    """Return why a kickout must not proceed, or None if its node is due on the same evidence."""
     if request.kind == PROPOSE_KICK:
         return _why_not_proposed(context, uow, request)
     kick = uow.rounds.about([subject_of(request)]).kicks.get(subject_of(request))
@@ -166,7 +166,7 @@ class _KickCall(CallKind):
 
 
 class _CallAgainst(_KickCall):
-    """It may have waited for ether, a cap or a human while its node recovered."""
+    """A call that leads to an expulsion; it may have waited while its node recovered."""
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)

@@ -1,4 +1,4 @@
-"""What kickouts need beside a quorum: the rules that make a node due, and proof of it."""
+"""The context of kickouts: the rules that make a node due, and the verification of evidence."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Looks at every node whose kickout is due: what stands against proposing it, and the evidence."""
+"""Evaluates every node whose kickout is due: obstacles to a proposal, and its evidence."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _SLACK = 200
 
 
 class KickoutRules(NamedTuple):
-    """What a kickout is judged by: the rules that score, and the numbers of the reports."""
+    """The rules of a kickout: the scoring rules and the report settings."""
 
     rules: Rules
     settings: ReportSettings
@@ -60,7 +60,7 @@ class KickoutCase:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the daemon proposes it by itself."""
+        """Whether the daemon proposes it automatically."""
         return self.obstacle is None and self.held is None
 
 
@@ -177,13 +177,13 @@ def _still_due(uow: UnitOfWork, intervals: list[KickoutDue], rules: Rules) -> li
 
 
 def held_among(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules: Rules) -> int:
-    """Count the intervals whose kickout a person would have to propose."""
+    """Count the intervals whose kickout an operator would have to propose."""
     looked = ((interval, _entries_at(uow, rules, interval)) for interval in intervals)
     return sum(is_held(uow, interval, entries, rules) for interval, entries in looked)
 
 
 def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
-    """Tell whether a node has an open interval."""
+    """Return whether a node has an open interval."""
     return due_interval(uow, node, rules) is not None
 
 
@@ -219,7 +219,7 @@ class EvidenceMemory:
     def hash_of(
         self, uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
     ) -> Hash | None:
-        """Return the hash of an interval's evidence; None: nothing is left to prove."""
+        """Return the hash of an interval's evidence, or None if nothing is left to prove."""
         key = interval.node, interval.opened_at
         if key in self._complete:
             return self._complete[key]
@@ -231,7 +231,7 @@ class EvidenceMemory:
 
 
 def evidence_against(uow: UnitOfWork, node: Address, kickout_rules: KickoutRules) -> Hash:
-    """Return the hash of the evidence of a node's open interval; zeros where there is none."""
+    """Return the evidence hash of a node's open interval, or the zero hash."""
     interval = due_interval(uow, node, kickout_rules.rules)
     found = None if interval is None else _hash_of(uow, kickout_rules, interval)[0]
     return found or ZERO_HASH
@@ -274,7 +274,7 @@ def _accused_at(
 def proof_behind(
     uow: UnitOfWork, rules: Rules, interval: KickoutDue, level: Level
 ) -> EvidenceProof:
-    """Look how well the blocks behind an interval's evidence were verified."""
+    """Return how well the blocks behind an interval's evidence were verified."""
     return proof_of(uow, interval, _entries_at(uow, rules, interval), level)
 
 

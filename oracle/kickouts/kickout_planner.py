@@ -166,7 +166,7 @@ def run_dry(publisher: SenderAccount, look: KickoutCase) -> str:
 def execute(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Plan the execution of a live kickout; None: its veto or its rounds are not over, or no."""
+    """Plan the execution of a live kickout; return None if it is not ripe or not possible."""
     ripe = kick.round + contract_status.limits.kick_rounds
     is_ripe = contract_status.block.time >= kick.ready_at and contract_status.head.round >= ripe
     if not is_ripe or _is_busy(context, kick, EXECUTE_KICK):
@@ -185,7 +185,7 @@ def execute(
 def retry(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Plan to ask the network once more, a while after the last time; None: not now."""
+    """Plan another request to end the membership, some rounds after the last; else return None."""
     gone, rests = kick.expulsion, contract_status.limits.kick_rounds
     if gone is None or contract_status.head.round < gone.tried_in + rests:
         return None
@@ -234,7 +234,7 @@ def _level(context: KickoutContext) -> Level:
 
 
 def _proof_of(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
-    """Look once more at the blocks behind a kickout, before it is executed."""
+    """Check the blocks behind a kickout again before its execution."""
     with context.tx.store.reading() as uow:
         due = due_interval(uow, kick.node, context.rules)
         # Of a node that has left since, the one that its leaving closed.
@@ -245,7 +245,7 @@ def _proof_of(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
 
 
 def _prove_next(context: KickoutContext, looks: Sequence[KickoutCase]) -> StepResult | None:
-    """Verify some of the blocks that a kickout waits for; None: none does, or none could be."""
+    """Verify some of the blocks that a kickout waits for; return None if none was verified."""
     for look in looks:
         step = None if look.proof is None else _prove(context, look.node, look.proof)
         if step is not None:
@@ -282,7 +282,7 @@ def _cancel(
 
 
 def _is_busy(context: KickoutContext, kick: Kick, kind: str) -> bool:
-    """Tell whether a call about this kickout is on its way, or a person holds one of this kind."""
+    """Return whether a call about this kickout is in flight, or held by an operator."""
     subject = kick.node
     with context.tx.store.reading() as uow:
         is_held = (kind, subject) in held_back(uow, context.tx.account)
@@ -292,7 +292,7 @@ def _is_busy(context: KickoutContext, kick: Kick, kind: str) -> bool:
 def plan_call(
     context: KickoutContext, kick: Kick, kind: str, calldata: str, when: int | None = None
 ) -> StepResult:
-    """Plan a call about a kickout, to be looked at from the chain time `when` on."""
+    """Plan a call about a kickout, to be reviewed from the chain time `when` on."""
     subject = kick.node
     with context.tx.writing() as uow:
         intents = uow.outbox.intents

@@ -1,4 +1,4 @@
-"""Calls a kickout off by hand: what was not sent, and what the contract lets anybody cancel."""
+"""Cancels kickouts by hand: unsent calls, and what the contract lets anybody cancel."""
 
 from oracle.bindings.contract_errors import refusal_of
 from oracle.bindings.qos_oracle import cancel_call
@@ -18,7 +18,7 @@ _WHY = "by operator"
 
 
 def kick_of(uow: UnitOfWork, node: Address) -> Kick | None:
-    """Return the kickout of a node that is live on chain; None: none."""
+    """Return the live on-chain kickout of a node, or None."""
     return uow.rounds.about([node]).live_kick_of(node)
 
 
@@ -29,7 +29,7 @@ def unsent(uow: UnitOfWork, account: Account, node: Address) -> list[Intent]:
 
 
 def verdict_on(publisher: SenderAccount, node: Address) -> PreflightResult:
-    """Ask what the contract would make of our cancellation of a node's kickout now."""
+    """Simulate our cancellation of a node's kickout."""
     call = cancel_call(node, _WHY)
     sender = publisher.sender if publisher.has_payer else ZERO_ADDRESS
     simulated = SimulatedCall(sender, publisher.domain.contract, call)

@@ -38,7 +38,7 @@ class EvidenceProof:
 
     @property
     def reason(self) -> str | None:
-        """Return why the kickout has to wait, in words; None: it need not."""
+        """The reason why the kickout has to wait, or None."""
         if self.obstacle is not None or not self.unproven:
             return self.obstacle
         return (
@@ -49,7 +49,7 @@ class EvidenceProof:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerifier:
-    """What blocks are verified with; `manner` guards its writes by the lease."""
+    """The verifier of evidence blocks; the lease guards its writes."""
 
     chain: ChainReader
     store: Store
@@ -89,11 +89,11 @@ class EvidenceVerifier:
 
 @dataclass(frozen=True, slots=True)
 class DryRunVerifier(EvidenceVerifier):
-    """Verifies nothing: what would come of it is written down (dry runs)."""
+    """A verifier for dry runs that verifies nothing."""
 
     @classmethod
     def of(cls, real: EvidenceVerifier) -> "DryRunVerifier":
-        """Return one that knows what this one knows."""
+        """Return a dry-run verifier with the same fields."""
         return cls(real.chain, real.store, real.folder, real.manner)
 
     @override
@@ -160,7 +160,7 @@ def _inside(ascending: Iterable[int], first: int, last: int) -> list[int]:
 
 
 def _runs(ascending: Iterable[int]) -> Iterator[BlockRange]:
-    """Join numbers that follow each other."""
+    """Join consecutive numbers into ranges."""
     run: list[int] = []
     for number in ascending:
         if run and number != run[-1] + 1:

@@ -184,7 +184,7 @@ def _signed(
     record: SignedStatement,
     contract_status: ContractStatus,
 ) -> StepResult | None:
-    """Sign it, where there is a key for it; None: nothing new was signed."""
+    """Sign the statement if there is a signer; return None if nothing new was signed."""
     if not context.tx.publisher.has_signer:
         return None
     with context.tx.store.reading() as uow:
@@ -234,17 +234,17 @@ def _may_land(request: CallRequest, proposed: Mapping[Address, int]) -> bool:
 
 
 def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
-    """Return the proposal of just this statement, whatever became of it; None: there is none."""
+    """Return the proposal of exactly this statement, or None."""
     newest = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=PROPOSE_KICK)
     return next((one for one in newest if one.request.digest == record.digest), None)
 
 
 def is_open(context: KickoutContext, uow: UnitOfWork, subject: str) -> bool:
-    """Tell whether a call about this node is on its way, not yet final."""
+    """Return whether a call about this node is in flight and not final."""
     return open_about(context, uow, subject) is not None
 
 
 def open_about(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
-    """Return the call about this node that is on its way, not yet final; None: there is none."""
+    """Return the call about this node that is in flight and not final, or None."""
     unfinished = uow.outbox.intents.unfinished(context.tx.account)
     return next((intent for intent in unfinished if intent.request.subject == subject), None)

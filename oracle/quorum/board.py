@@ -1,6 +1,6 @@
-"""Where a reporter shows what it signed: memory, written by the worker, read by the HTTP server.
+"""The in-memory board of signed statements, written by the worker and read by the HTTP server.
 
-No answer from here waits for a database or an endpoint.
+Reading it waits for no database and no endpoint.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ _MOST = 256
 
 
 class Board:
-    """The newest statements, by where they are shown (`report/7`, `kick/0x…`)."""
+    """The newest statements, by HTTP path (`report/7`, `kick/0x…`)."""
 
     def __init__(self) -> None:
         self._shown: Mapping[str, tuple[Told, ...]] = MappingProxyType({})
 
     def put(self, told: Told) -> None:
-        """Show a statement, in front of older ones of its round or node."""
+        """Publish a statement, before older ones of its round or node."""
         place = place_of(told)
         # A new mapping each time: whoever looks meanwhile sees the old one whole.
         shown = dict(self._shown)
@@ -30,10 +30,10 @@ class Board:
         self._shown = MappingProxyType(shown)
 
     def at(self, place: str) -> list[Told]:
-        """Return what is shown at a place, the newest first; any thread may look."""
+        """Return the statements at a path, newest first; safe from any thread."""
         return list(self._shown.get(place.lower(), ()))
 
 
 def place_of(told: Told) -> str:
-    """Return where a statement is shown; under `/v1/` by HTTP."""
+    """Return the HTTP path of a statement, below `/v1/`."""
     return f"report/{told.round}" if isinstance(told, ToldReport) else f"kick/{told.node}"

@@ -1,4 +1,4 @@
-"""Gathers what a push or a proposal needs: the signatures of a quorum of the signers."""
+"""Collects the signatures of a quorum of signers, for a push or a proposal."""
 
 from collections.abc import Collection
 
@@ -14,14 +14,13 @@ from oracle.store.outbox.records import SignedStatement
 def signatures(
     context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
 ) -> bytes | None:
-    """Return 65 bytes of each of as many signers as the quorum, by address; None: too few yet.
+    """Return the signatures of a quorum (65 bytes each, ordered by signer), or None if too few.
 
-    Counted are our own signature and those that peers told us, of exactly `record.digest`, by
-    those who are the contract's signers at this moment: one that was removed counts no more.
-    Peers are asked as long as there are too few of these.
+    Signatures of exactly `record.digest` count, our own and those from peers, if their signer is a
+    current signer of the contract. Peers are queried while there are too few.
 
     Raises:
-        TransientError: no endpoint says who the signers are.
+        TransientError: no endpoint returns the signers.
     """
     signers = signers_of(
         context.tx.publisher.lines, context.tx.publisher.domain.contract, contract_status.block
@@ -35,10 +34,10 @@ def signatures(
 
 
 def why_not_counted(context: QuorumContext, contract_status: ContractStatus) -> str | None:
-    """Tell why nobody counts what our signer signs; None: it is one of the contract's.
+    """Return why our signer's statements do not count, or None if the contract lists it.
 
     Raises:
-        TransientError: no endpoint says who the signers are.
+        TransientError: no endpoint returns the signers.
     """
     ours = context.tx.publisher.signer.address
     if ours in signers_of(
@@ -57,7 +56,7 @@ def _counted(
 
 
 def gathered(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
-    """Return every signature of this digest that we hold, by signer."""
+    """Return every stored signature of this digest, by signer."""
     about = (record.contract, record.kind, record.round, record.subject)
     said = [
         *uow.peer_statements.of(*about),

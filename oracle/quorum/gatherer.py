@@ -1,4 +1,4 @@
-"""Asks the other reporters for their statements, and keeps those of the contract's signers."""
+"""Fetches the statements of other reporters, and stores those of the contract's signers."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from oracle.store.reports.report_repository import ReportState, StoredCut
 
 
 class ReceivedStatements(NamedTuple):
-    """What a host told, as it told it, and as it is written down."""
+    """A statement from a peer: the host, the message, and the record to store."""
 
     host: str
     told: Told
@@ -46,9 +46,9 @@ def ask_peers(
 
 
 def ask_again(context: QuorumContext, about: SignedStatement) -> int:
-    """Ask about what is settled here, a few times: who says otherwise may say so later.
+    """Fetch statements of a settled round again, a few times, to find later conflicts.
 
-    Only where something is new the contract is asked. Raises as `ask_peers` does.
+    The contract is queried only if something is new. Raises as `fetch_peer_statements` does.
     """
     if context.peers is None:
         return 0
@@ -93,7 +93,7 @@ def _warn_of_unknown_signers(
 def _unknown(
     context: QuorumContext, received: list[ReceivedStatements]
 ) -> list[ReceivedStatements]:
-    """Return what we have not kept yet, and have come far enough to judge; our own not."""
+    """Return statements of others that are not stored yet and whose block is indexed."""
     with context.tx.store.reading() as uow:
         cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
@@ -119,7 +119,7 @@ def _store_signatures(
     contract_status: ContractStatus,
     ours: Hash,
 ) -> int:
-    """Keep what is new, and count it; of a signer that says more and more only what we say too."""
+    """Store new statements and return their number; a flood keeps only those that equal ours."""
     if not new:
         return 0
     kept, since = 0, context.tx.stamp.at - context.settings.ttl_seconds
@@ -140,7 +140,7 @@ def _place(about: SignedStatement) -> str:
 
 
 def _is_here(told: Told, about: SignedStatement) -> bool:
-    """Tell whether it is about our contract, round and subject."""
+    """Return whether a message is about our contract, round and subject."""
     subject = "" if isinstance(told, ToldReport) else told.node
     here = (told.chain_id, told.contract, told.round, subject)
     return here == (about.chain_id, about.contract, about.round, about.subject)
@@ -170,12 +170,10 @@ _ROUNDS = 2
 
 
 def review(context: QuorumContext, cuts: list[StoredCut]) -> None:
-    """Ask the other reporters about the newest rounds that were signed or accepted.
-
-    A few times each and slowly, whether we transmit or only sign.
+    """Fetch the statements of the newest signed or accepted rounds from the other reporters.
 
     Raises:
-        TransientError: they told something new, and no endpoint answers.
+        TransientError: a statement is new, and no endpoint answers.
         FatalError: another process has taken over the lease.
     """
     if context.peers is None:
@@ -190,7 +188,7 @@ def review(context: QuorumContext, cuts: list[StoredCut]) -> None:
 
 
 def _about(context: QuorumContext, number: int) -> SignedStatement:
-    """Return what names a round; the rest is empty."""
+    """Return a record that identifies a round; its other fields are empty."""
     return SignedStatement(
         chain_id=context.tx.publisher.domain.chain_id,
         contract=context.tx.publisher.domain.contract,

@@ -1,7 +1,7 @@
-"""Does our key sign elsewhere? What is on chain with its signature, and that we never signed.
+"""Detects on-chain signatures of our key that this database did not create.
 
-Rounds, and proposals of kickouts. The key was stolen, or a database that knew of them was lost:
-what it signed may still land, and beside it a second statement would be two words for one round.
+Rounds and kickout proposals are checked. Either the key was stolen, or a database was lost whose
+statements may still land and conflict with new ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ _LOOKED_BACK = 50
 
 @dataclass(frozen=True, slots=True)
 class _ForeignSignature:
-    """What our key signed elsewhere, in words; `time` of the block that has it."""
+    """A foreign signature of our key, described for the log; `time` is that of its block."""
 
     about: str
     round: int
@@ -133,7 +133,7 @@ def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
 
 
 def _block_signing(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
-    """Sign nothing for a while; return whether that is news: `outbox rebuild` does so too."""
+    """Embargo the signer for a while; return whether the embargo is new or longer."""
     domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
     signatures = uow.statements
     embargoed_to = signatures.embargoed_until(domain.chain_id, domain.contract, signer)
@@ -194,7 +194,7 @@ def back_off_signer(context: QuorumContext, signing: SignerHistory, actor: str |
 def resting(
     context: QuorumContext | None, signing: SignerHistory | None
 ) -> Callable[[UnitOfWork, Stamp], None]:
-    """Return what lets the signer rest as a part of a commit; nothing, where there is none."""
+    """Return a callback that stores the embargo within a commit; it does nothing without one."""
 
     def write(uow: UnitOfWork, stamp: Stamp) -> None:
         if context is None or signing is None or signing.embargoed_until is None:

@@ -1,4 +1,4 @@
-"""Shows what we signed to the other reporters: all that is signed of it, and our signature."""
+"""Publishes signed statements to the other reporters, with all signed fields."""
 
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.wire_format import Told, ToldKick, ToldReport
@@ -8,7 +8,7 @@ from oracle.store.outbox.records import SignedStatement
 
 
 def offer(context: QuorumContext, statement: Statement, signed: SignedStatement) -> None:
-    """Show a statement that is stored; nothing happens where nobody serves what is shown."""
+    """Publish a stored statement; does nothing if no board is served."""
     if context.board is not None:
         context.board.put(_told(context, statement, signed))
 

@@ -1,4 +1,4 @@
-"""Asks other reporters what they signed: in bounded space and time, believing nothing of it."""
+"""Fetches the statements of other reporters in bounded space and time, and trusts none of them."""
 
 import threading
 import time
@@ -46,7 +46,7 @@ class Peer:
         self._http.close()
 
     def asked(self, path: str) -> "Future[list[Told]] | None":
-        """Begin to ask, see `ask`; None: it has not answered yet, or let us wait just now."""
+        """Start a fetch in a thread; return None if one is running or the peer is backing off."""
         if self._is_asked or time.monotonic() < self._backoff_until:
             return None
         self._is_asked = True
@@ -70,7 +70,7 @@ class Peer:
         answer.set_result(told)
 
     def ask(self, path: str) -> list[Told]:
-        """Return what it says it signed, as far as that is genuine; what is not is counted."""
+        """Return the peer's genuine statements; others are only counted."""
         try:
             body = self._body(path)
             told = [] if body is None else read(body)
@@ -140,7 +140,7 @@ class PeerClients:
         return cls(peers, every_seconds, timeout_seconds)
 
     def ask(self, path: str) -> list[tuple[str, Told]]:
-        """Return what they say, and which host says it; nothing where it is too early to ask."""
+        """Fetch statements from all peers, with their hosts; empty within the fetch interval."""
         now = self._clock()
         if not self.all or now - self._asked.get(path, -self._every_seconds) < self._every_seconds:
             return []
@@ -151,7 +151,7 @@ class PeerClients:
         return self._told(path)
 
     def ask_again(self, path: str) -> list[tuple[str, Told]]:
-        """Ask about what is settled here: somebody may say otherwise later; a few times in all."""
+        """Fetch statements of a settled path again, a few times in all."""
         now = self._clock()
         times, at = self._again.pop(path, (0, now))
         is_due = times < len(_AGAIN) and now - at >= _AGAIN[times] * self._every_seconds
@@ -161,7 +161,7 @@ class PeerClients:
         return self._told(path) if is_due else []
 
     def is_news(self, host: str, signer: Address) -> bool:
-        """Tell whether this stranger's name was not noted yet; it is now."""
+        """Record an unknown signer of a host; return whether it is new."""
         is_news = (host, signer) not in self._told_of
         self._told_of[host, signer] = None
         for oldest in list(self._told_of)[:-_MOST_NOTED]:

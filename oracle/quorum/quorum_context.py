@@ -1,4 +1,4 @@
-"""What a quorum needs beside an account: where others are met, and what still lacks."""
+"""The context of a quorum: the other reporters, and the signatures still missing."""
 
 from dataclasses import dataclass, field
 
@@ -55,13 +55,13 @@ class QuorumContext:
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
     def contract(self) -> OracleContract:
-        """Return the oracle contract as the endpoints have it that have come as far as we."""
+        """Return the oracle contract, read from synced endpoints."""
         return OracleContract(self.tx.lines(), self.tx.publisher.domain.contract)
 
     def contract_status(self) -> ContractStatus:
-        """Return how the contract stands at the newest block.
+        """Fetch the contract status at the newest block.
 
         Raises:
-            TransientError: no endpoint answers, or none that has the contract.
+            TransientError: no endpoint answers, or none has the contract.
         """
         return self.contract().contract_status()

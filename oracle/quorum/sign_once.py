@@ -61,7 +61,7 @@ def sign_once(
 
 
 def _asked(context: QuorumContext, statement: Statement) -> bytes:
-    """Ask the signer; after a refusal or a wrong answer it is left alone, a minute at most."""
+    """Request the signature; after a refusal or a wrong answer the signer backs off."""
     rest = context.tx.publisher.signer_backoff
     try:
         signature = context.tx.publisher.signer.sign_statement(
@@ -100,7 +100,7 @@ def _may_sign(
 
 
 def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
-    """Tell of a second statement that was asked for while the first may land.
+    """Log that a conflicting statement was refused while the first may land.
 
     See tests/faults/sending/cases.toml#f61.
     """

@@ -61,7 +61,7 @@ def why_gone(uow: UnitOfWork, number: int, report: Hash) -> str | None:
 
 
 def why_not_sent(uow: UnitOfWork, number: int, report: Hash) -> str | None:
-    """Tell why what was signed on a round is not sent; None: it outlives the next round too."""
+    """Return why a kickout signed on a round is not sent, or None if it outlives the next round."""
     accepted = uow.rounds.accepted_round(number)
     if accepted is None or accepted.digest != report:
         return f"round {number}, which the kickout was signed on, left the chain"

@@ -1,4 +1,7 @@
-"""Compares what others signed with what we would: disagreement, equivocation, and when to stop."""
+"""Compares the statements of other reporters with ours.
+
+Disagreement, equivocation, lost quorums.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +24,7 @@ from oracle.telemetry import quorum_metrics
 
 @dataclass(frozen=True, slots=True)
 class SignerTally:
-    """Who of the contract's signers said what about one round, as far as it can still land."""
+    """The statements of the contract's signers about one round that can still land."""
 
     signers: tuple[Address, ...]
     quorum: int
@@ -32,7 +35,7 @@ class SignerTally:
 
     @property
     def why_hopeless(self) -> str | None:
-        """Tell why our statement cannot get a quorum; None: it has one, or still may."""
+        """Return why our statement cannot get a quorum, or None if it has one or still may."""
         for digest, signers in self.others.items():
             if len(signers) >= self.quorum:
                 return f"{DISPUTED}{_named(signers)} signed {digest}, which is a quorum"
@@ -44,7 +47,7 @@ class SignerTally:
         return f"{DISPUTED}{_named(against)} signed otherwise; no quorum of {self.quorum} is left"
 
     def missing_of(self, number: int) -> str:
-        """Tell how many signatures a round has, and who else signed something, or nothing."""
+        """Return the signature count of a round, and the signers that disagree or are missing."""
         rest = frozenset(self.signers) - self.ours
         parts = {
             "nothing came of": rest - self.elsewhere,
@@ -128,7 +131,7 @@ def compare(
     received: tuple[SignedStatement, Told],
     contract_status: ContractStatus,
 ) -> None:
-    """Tell of a statement that is not ours, or not its signer's only one; none is kept yet."""
+    """Report a statement that conflicts with ours or with its signer's earlier ones."""
     said = received[0]
     earlier = [
         one

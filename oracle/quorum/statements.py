@@ -66,10 +66,10 @@ def _signer(context: QuorumContext) -> Address:
 
 
 def expiry_reason(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:
-    """Tell why a statement can no longer land, in the words of `pub_signature`; None: it may.
+    """Return why a statement can no longer land, as a `pub_signature` reason, or None.
 
-    `now` is how the contract stands; time and height are those of the block folded last, which
-    the chain's are never below.
+    `now` is the contract status; time and height are those of the last indexed block, which the
+    chain's are never below.
     """
     cursor = uow.cursor.get()
     if cursor is None:

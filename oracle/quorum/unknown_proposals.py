@@ -66,13 +66,13 @@ class ProposalScan:
     seen: str | None
 
     def store_progress(self, uow: UnitOfWork) -> None:
-        """Note that they were looked at."""
+        """Store that the proposals were checked."""
         if self.seen is not None:
             uow.bookmarks.set(_SEEN, self.seen)
 
 
 def unseen(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
-    """Return the proposals since the last look; the first look, at the head, sees none."""
+    """Return the proposals since the last scan; the first scan, at the head, returns none."""
     told, newest = uow.bookmarks.get(_SEEN), uow.rounds.newest_kicks()
     if told is None:
         cursor = uow.cursor.get()
@@ -107,7 +107,7 @@ def is_strange(context: QuorumContext, proposal: Proposal) -> bool:
 
 
 def _name(kick: Kick) -> str:
-    """After a reorg another proposal may stand in the same place."""
+    """Return the key of a proposal; after a reorg another may have the same position."""
     at = kick.proposed_at
     return f"{at.block}:{at.tx}:{at.log}:{kick.evidence[2:10]}"
 

@@ -1,4 +1,4 @@
-"""A signed statement as reporters tell each other, strictly read; and whose signature it bears."""
+"""The wire format of signed statements between reporters, strictly decoded and verified."""
 
 from typing import Annotated, TypeAlias
 
@@ -87,7 +87,7 @@ Told: TypeAlias = ToldReport | ToldKick
 
 
 class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `/v1/report/{round}` and `/v1/kick/{node}` say, the newest first."""
+    """The response of `/v1/report/{round}` and `/v1/kick/{node}`, newest first."""
 
     statements: Annotated[
         list[ToldReport | ToldKick], msgspec.Meta(min_length=1, max_length=MOST_STATEMENTS)
@@ -95,10 +95,10 @@ class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 def read(body: bytes) -> list[Told]:
-    """Read an answer.
+    """Decode a response.
 
     Raises:
-        ValueError: it is not of this form.
+        ValueError: the response is malformed.
     """
     try:
         return msgspec.json.decode(body, type=StatementsResponse).statements
@@ -107,12 +107,12 @@ def read(body: bytes) -> list[Told]:
 
 
 def written(statements: list[Told]) -> bytes:
-    """Write an answer."""
+    """Encode a response."""
     return msgspec.json.encode(StatementsResponse(statements))
 
 
 def is_genuine(told: Told) -> bool:
-    """Tell whether the digest is of what it says, and the signature its signer's."""
+    """Return whether the digest matches the content, and the signature the signer."""
     if told.recomputed() != told.digest:
         return False
     try:

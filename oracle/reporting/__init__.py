@@ -1,1 +1,1 @@
-"""Reports: cut, planned, weighed, pushed."""
+"""Reports: cut, planned, checked and pushed."""

@@ -1,4 +1,4 @@
-"""What became of reports that somebody, not always we, brought to the contract."""
+"""Records the outcome of reports that any transmitter brought to the contract."""
 
 from oracle.chain.heads import Heads
 from oracle.domain.reports.round_data import encode_records, encode_round
@@ -11,10 +11,10 @@ from oracle.txmgr.context import StepResult
 def mark_landed_reports(
     context: ReportingContext, heads: Heads, cuts: list[StoredCut]
 ) -> StepResult | None:
-    """Mark reports as landed that the contract accepted, once that is final; None: none is.
+    """Mark reports as landed once their round is final; return None if there are none.
 
-    It counts what the chain accepted, whoever sent it; also where the database says `missed`,
-    because our own push of it was too late.
+    Any accepted round counts, whoever sent it, even if the report is stored as `missed` because our
+    own push was too late.
     """
     open_ = [one for one in cuts if one.cut.speaks and _may_have_landed(one)]
     if not open_:
@@ -30,9 +30,9 @@ def mark_landed_reports(
 
 
 def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | None:
-    """Mark signed reports as missed that can no longer land, by what was folded; None: none is.
+    """Mark signed reports as missed that can no longer land; return None if there are none.
 
-    Those of a push that is not over yet are left to it.
+    Reports whose push is still unfinished are left to that push.
     """
     signed = [one for one in cuts if one.state is ReportState.DUE and one.digest is not None]
     if not signed:
@@ -55,7 +55,7 @@ def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> Ste
 
 
 def is_awaiting_finality(uow: UnitOfWork, one: StoredCut) -> bool:
-    """Tell whether the contract accepted what we signed: nothing is left to do but to wait."""
+    """Return whether the contract accepted the signed report, which only waits for finality."""
     accepted = uow.rounds.accepted_round(one.cut.head_round + 1)
     return accepted is not None and accepted.digest == one.digest
 

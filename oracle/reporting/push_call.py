@@ -1,4 +1,4 @@
-"""The push of a report, as the transaction manager asks about it."""
+"""The call kind of a report push, for the transaction manager."""
 
 from typing_extensions import override
 
@@ -18,7 +18,10 @@ from oracle.txmgr.client.receipt_quorum import Receipt
 
 
 class PushCall(CallKind):
-    """One push is on its way at a time; the next may take the nonce of one that cannot land."""
+    """A report push: one is in flight at a time.
+
+    The next may take the nonce of one that cannot land.
+    """
 
     name = PUSH
     max_in_flight = 1
@@ -33,9 +36,9 @@ class PushCall(CallKind):
     def still_wanted(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """A report that became the push's round, ours or another, ends it: by what was folded.
+        """End a push whose round was accepted with any report, by the indexed state.
 
-        What is held is not sent, and what became too little news waits.
+        Held reports are not sent, and a push whose change became too small waits.
         """
         request = call.request
         is_taken = (
@@ -50,7 +53,7 @@ class PushCall(CallKind):
 
     @override
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
-        """The old one can no longer land, or both bring the same statement."""
+        """Return whether the stuck push can no longer land, or both push the same statement."""
         contract_status = self._context.quorum.contract_status()
         with self._context.tx.store.reading() as uow:
             is_hopeless = why_hopeless(uow, stuck, contract_status) is not None
@@ -67,10 +70,10 @@ class PushCall(CallKind):
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Tell whether a crossing of bands waits behind this push.
+        """Return whether a later report with a band crossing waits behind this push.
 
-        Compared is what the newest report that is due says with what the push will have written.
-        See docs/explanation/reports.md#when-to-publish.
+        The newest due report is compared with the words that the push will have written. See
+        docs/explanation/reports.md#when-to-publish.
         """
         period = call.request.period
         if period is None:
@@ -107,9 +110,8 @@ class PushCall(CallKind):
     ) -> None:
         """Mark the report of a push that has ended.
 
-        Another transmitter may have brought the same report: what the chain accepted counts, once
-        that is final (`reporting.landing`). Until then a fork may take it back, and it is due
-        again.
+        Another transmitter may have pushed the same report: the accepted round counts once it is
+        final (`reporting.landing`). Until then a reorg may remove it, and the report is due again.
         """
         period, wanted = call.request.period, call.request.round
         is_renewed = replaced_by is not None and is_renewed_by(call, replaced_by)

@@ -1,7 +1,7 @@
-"""A push that was sent: when it can no longer land, and when the same goes once more.
+"""When a sent push can no longer land, and when the same push is sent again.
 
-A signer was removed, or the quorum changed, while it waited for a block or in that block; or the
-contract rested in that block, and does no more.
+A signer was removed or the quorum changed before inclusion, or the contract was paused in that
+block and is not any more.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _MINED = frozenset({IntentState.MINED, IntentState.REVERTED})
 
 
 def why_hopeless(uow: UnitOfWork, push: Intent, contract_status: ContractStatus) -> str | None:
-    """Tell why a push that was sent can no longer land; None: it may, or it has landed."""
+    """Return why a sent push can no longer land, or None if it may, or has landed."""
     request = push.request
     accepted = uow.rounds.accepted_round(request.round or 0)
     ours = (request.digest, request.account.address)
@@ -30,17 +30,15 @@ def why_hopeless(uow: UnitOfWork, push: Intent, contract_status: ContractStatus)
 
 
 def is_renewed_by(push: Intent, fresh: Intent) -> bool:
-    """Tell whether a push brings the same statement as one that was sent."""
+    """Return whether two pushes bring the same statement."""
     return push.request.digest is not None and push.request.digest == fresh.request.digest
 
 
 def may_go_again(context: ReportingContext, push: Intent) -> bool:
-    """Tell whether a push failed because the contract rested in its block; then it goes again.
+    """Return whether a push failed because the contract was paused in its block, and may be resent.
 
-    Ask only while the contract listens.
-
-    What else a block refuses it for is not paid for twice. One that a reorg brings back may land
-    beside the next: the later of the two is refused.
+    Call it only while the contract is open. Other reverts are not paid for twice. If a reorg
+    revives the push, both may land, and the later one is refused.
     """
     if push.state not in _MINED or push.nonce is None:
         return False
@@ -64,9 +62,10 @@ _OPEN = frozenset({ReportState.DUE, ReportState.MISSED})
 
 
 class GivenUp(NamedTuple):
-    """A statement that could still land, and is not tried any more.
+    """A statement that could still land, and is no longer tried.
 
-    `until`: chain time from which the next one may take its place. `why`: how its last try ended.
+    `deadline`: chain time from which the next statement may replace it. `reason`: how the last try
+    ended.
     """
 
     round: int

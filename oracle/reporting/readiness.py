@@ -1,4 +1,4 @@
-"""Whether the fold knows enough to report from.
+"""Checks whether the indexed state is complete enough to report from.
 
 See docs/explanation/reports.md#when-to-publish; tests/faults/sending/cases.toml#f50.
 """
@@ -18,9 +18,9 @@ from oracle.store.reports.report_repository import SUPERSEDED_REASON
 def why_blind(
     context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: ContractStatus
 ) -> str | None:
-    """Tell why nothing may be reported from what is folded now; None: it may.
+    """Return why nothing may be reported from the indexed state, or None.
 
-    The contract's head is read twice, from the logs and by a call: both must say the same round.
+    The contract's head is read from the logs and by a call: both must return the same round.
     """
     if not context.tx.is_at_head(uow, heads):
         return "the database is behind the head"
@@ -35,7 +35,7 @@ def why_blind(
 
 
 def first_gap(uow: UnitOfWork) -> int | None:
-    """Return the lowest block up to the folded one that was never read; None: there is none."""
+    """Return the lowest block up to the indexed one that was never read, or None."""
     identity, cursor, scope = uow.identity.get(), uow.cursor.get(), uow.coverage.current()
     if identity is None or cursor is None or scope is None:
         return None
@@ -44,7 +44,7 @@ def first_gap(uow: UnitOfWork) -> int | None:
 
 
 def why_waiting(context: ReportingContext) -> str | None:
-    """Return why the newest report is held, not signed, or by too few for long; None: is not."""
+    """Return why the newest report is held, unsigned, or lacks signatures for long, or None."""
     with context.tx.store.reading() as uow:
         held = uow.holds.waiting()
         if held:
@@ -70,10 +70,7 @@ MISSED = "report missed"
 
 
 def in_words(missed: Sequence[tuple[int, str]]) -> str:
-    """Say why periods were missed: `missed` are periods, ascending, each with its reason.
-
-    Those in a row that have one reason are told at once.
-    """
+    """Format missed periods, ascending, with their reasons; equal neighbours are merged."""
     return "; ".join(_spans(missed))
 
 
@@ -86,7 +83,7 @@ def _spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
 
 
 def why_missed(report: Cut, contract_status: ContractStatus) -> str | None:
-    """Tell why a report can never be accepted any more; None: it still can."""
+    """Return why a report can never be accepted any more, or None."""
     head = contract_status.head
     if (head.round, contract_status.last_report) != (report.head_round, report.prev):
         # A lower round is an endpoint that lags behind.

@@ -1,4 +1,4 @@
-"""Computes the report of any period anew, in memory, from the stored logs alone.
+"""Recomputes the report of any period in memory, from the stored logs alone.
 
 See docs/explanation/reports.md#cut-at-period-end.
 """
@@ -21,7 +21,7 @@ def recall(
 ) -> Report:
     """Return the report as of a block, as any reporter with the same rules id would.
 
-    Nothing folded is used and nothing is written.
+    No indexed state is used, and nothing is written.
     """
     with store.reading() as uow:
         folded = folded_up_to(uow, reader, rules, as_of.number, settings.min_scores)
@@ -31,7 +31,7 @@ def recall(
 def report_of(
     folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings
 ) -> Report:
-    """Return the report as of the block at whose end `folded` stands."""
+    """Return the report as of the block at which the state in `folded` ends."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
     scored_at = scored_among(nodes, as_of.time, rules)
     registering = RegistrationRules(rules, settings.min_scores, settings.max_words)
@@ -45,14 +45,14 @@ def report_of(
 
 
 def last_block_of(chain: ChainReader, store: Store, period: int, length: int) -> BlockRef:
-    """Return the last block of a period: the one that its report speaks of.
+    """Return the last block of a period, which its report refers to.
 
-    Where the report was cut, that is its block, unless it was missed: that block may have left
-    the chain. Else the chain is asked, by halving.
+    This is the block of the stored report unless that was missed: its block may have left the
+    chain. Otherwise the block is found by bisection on the chain.
 
     Raises:
-        InputError: the period has not ended in what is indexed, or lies before the start block.
-        TransientError: the chain does not give a block that it must have.
+        InputError: the period has not ended in the indexed blocks, or lies before the start block.
+        TransientError: the chain does not return a block that it must have.
     """
     with store.reading() as uow:
         stored = uow.reports.at(period)

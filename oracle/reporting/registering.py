@@ -1,6 +1,6 @@
-"""Whom a report registers: looked up in the database, or among nodes that are all at hand.
+"""Finds the nodes that a report registers, from the database or from nodes in memory.
 
-Both give the same, or two reporters would sign different rounds.
+Both ways must give the same result, or two reporters would sign different rounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from oracle.store.database import UnitOfWork
 def registrations_now(
     uow: UnitOfWork, rounds: Rounds, time: int, registering: RegistrationRules
 ) -> Registrations:
-    """Return whom a report registers as of the cursor, whose block has this `time`."""
+    """Return the nodes that a report registers as of the cursor, whose block has this `time`."""
     waiting = uow.registrations
     newcomers = waiting.scored(registering.min_scores)
     hurt = uow.nodes.named(waiting.unscored(registering.min_scores, time))
@@ -39,7 +39,7 @@ def registrations_among(
     time: int,
     registering: RegistrationRules,
 ) -> Registrations:
-    """Return the same where all nodes are at hand, and where each was first known."""
+    """Return the same registrations from nodes in memory and the events that introduced them."""
     waiting = [
         node
         for node, each in nodes.items()

@@ -31,7 +31,7 @@ from oracle.telemetry import quorum_metrics
 
 
 class ReportCutter(BlockHook):
-    """Knows when a report is due, and remembers the words it wanted last time."""
+    """Cuts a report when one is due; caches the words of the previous report."""
 
     def __init__(self, rules: Rules, settings: ReportSettings, *, anchor_window: int) -> None:
         """`anchor_window`: how many blocks under the head the contract can still check."""
@@ -65,9 +65,9 @@ class ReportCutter(BlockHook):
     def passed_over(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        """Note from where on no period that ended is missing: history cuts no reports.
+        """Record the first period after which none is missing, since history cuts no reports.
 
-        Whoever asks whose turn it is must know (`domain.reports.round_schedule`).
+        The submission schedule needs it (`domain.reports.round_schedule`).
         """
         gone = [old for old in headers if newest - old.number > self.header_depth]
         if headers and not gone:
@@ -77,10 +77,10 @@ class ReportCutter(BlockHook):
 
     @override
     def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
-        """Write down the report as of `block`.
+        """Store the report as of `block`.
 
-        Returns None, and writes nothing, where this period or a later one has been cut already
-        (a chain whose time went back).
+        Returns None and writes nothing if this period or a later one is cut already (chain time
+        went back).
         """
         period = period_of(block.time, self.settings.period_seconds)
         newest = uow.reports.newest_period()
@@ -100,7 +100,7 @@ class ReportCutter(BlockHook):
 
     @override
     def differing_at(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
-        """Draw the report as of `block` up again, and compare it with the one that is kept."""
+        """Recompute the report as of `block`, and compare it with the stored one."""
         (kept,) = _kept(uow, BlockRange(block.number, block.number))
         is_same = self.draw_up(uow, rounds, block) == kept
         return None if is_same else HookNote("reports", kept.period)
@@ -110,7 +110,7 @@ class ReportCutter(BlockHook):
         return self._drawn_up(uow, rounds, as_of)[0]
 
     def _drawn_up(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> tuple[Report, int]:
-        """Return the report, and how many falls it leaves for later ones."""
+        """Return the report, and how many score falls it leaves for later ones."""
         self._look_again(uow, rounds, as_of)
         wanted = self._wanted(uow, rounds, as_of.time)
         return cut_report(as_of, rounds, wanted, self.settings), wanted.falls_waiting
@@ -129,7 +129,7 @@ class ReportCutter(BlockHook):
 
     @override
     def reset(self) -> None:
-        """Look at every node next time: the state was rewound or a transaction was lost."""
+        """Clear the cache: the state was rewound or a transaction was lost."""
         self._words = {}
         self._seen = {}
         self._waiting = set()
@@ -148,7 +148,7 @@ class ReportCutter(BlockHook):
         self._last = as_of
 
     def _is_outdated(self, uow: UnitOfWork, last: BlockRef, as_of: BlockRef) -> bool:
-        """Tell whether all nodes are to be looked at anew, having been so at `last`."""
+        """Return whether all nodes must be evaluated again since the cut at `last`."""
         legacy = self._rules.legacy
         if legacy is None or last.number > as_of.number:
             return last.number > as_of.number
@@ -167,7 +167,7 @@ class ReportCutter(BlockHook):
                 self._waiting.discard(node.address)
 
     def _set_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
-        """Look at lanes that changed hands since: neither node need have been touched itself."""
+        """Update lanes that changed hands, even if neither node changed itself."""
         seen = self._seen
         # The very object, as a rule: comparing a million of them takes half a second.
         new = [

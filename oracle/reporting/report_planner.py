@@ -1,7 +1,7 @@
-"""A report is signed when it has the turn; a quorum of signatures of it becomes a push.
+"""Signs the scheduled report and plans a push once a quorum has signed it.
 
-What is signed follows from the chain alone (decision 0088); when it is sent, and
-whether it is worth its gas, is the transmitter's affair and changes no byte of it.
+The signed content follows from the chain alone (decision 0088). When the report is sent, and
+whether it is worth its gas, is decided by the transmitter and changes no byte of it.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ from oracle.txmgr.inclusion_time import why_too_late
 
 @dataclass(frozen=True, slots=True)
 class _ScheduledReport:
-    """The report that has the turn, bound to its round, and how the contract stands."""
+    """The scheduled report, bound to its round, and the contract status."""
 
     report: Report
     contract_status: ContractStatus
@@ -60,12 +60,13 @@ class _ScheduledReport:
 def plan_push(
     context: ReportingContext, heads: Heads, *, clears: bool = True
 ) -> StepResult | None:
-    """Sign the report that has the turn, gather a quorum, plan its push; None: nothing to do now.
+    """Sign the scheduled report, collect a quorum and plan its push; return None if idle.
 
-    Before that it writes down what became of others, where it `clears`; who only looks does not.
+    Outcomes of other reports are stored first if `marks_outcomes`; a read-only caller leaves it
+    unset.
 
     Raises:
-        TransientError: no endpoint answers; or the contract's rules are not ours.
+        TransientError: no endpoint answers; or the contract's rules differ from ours.
     """
     if context.tx.is_stopped():
         return None
@@ -97,9 +98,9 @@ def _plan_beside(
     *,
     clears: bool,
 ) -> StepResult | None:
-    """Sign; and plan a push, unless one of ours is on its way that may still land.
+    """Sign the report, and plan a push unless one is in flight that may still land.
 
-    What we send keeps us from signing nothing: the others may have gone on without us.
+    A push in flight does not prevent signing: the other reporters may be ahead.
     """
     status = context.quorum.contract_status()
     step = _miss(context, cuts, status) if clears else None
@@ -113,7 +114,7 @@ def _plan_beside(
 
 
 def cuts_now(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
-    """Return what was cut in the shifts that may still have the turn, or is due from before."""
+    """Return the cuts of the shifts that may still be scheduled, or that are due from before."""
     newest, due = uow.reports.newest_period(), uow.reports.first_due()
     if newest is None:
         return []
@@ -123,14 +124,14 @@ def cuts_now(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
 
 
 def _is_wanted(context: ReportingContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
-    """Tell whether anything is left to do about a report: only then is the contract asked."""
+    """Return whether a report still needs work; only then is the contract queried."""
     if one.state is not ReportState.DUE or one.cut.as_of > context.newest_as_of(heads):
         return False
     return one.digest is None or not is_awaiting_finality(uow, one)
 
 
 def _pushing(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
-    """Return the push of ours that is on its way, the newest: nothing is planned beside it."""
+    """Return the newest push in flight, or None; no other push is planned while it may land."""
     if not context.tx.publisher.has_payer:
         return None
     pushes = [
@@ -142,7 +143,7 @@ def _pushing(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
 
 
 def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
-    """Tell whether a push that was sent can no longer land: the next one takes its nonce."""
+    """Return whether a sent push can no longer land, so that the next one takes its nonce."""
     if push.state is not IntentState.LIVE:
         return False
     with context.tx.store.reading() as uow:
@@ -152,7 +153,7 @@ def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -
 def _miss(
     context: ReportingContext, cuts: list[StoredCut], status: ContractStatus
 ) -> StepResult | None:
-    """Mark what nothing was signed for and can never be accepted any more."""
+    """Mark unsigned reports that can never be accepted any more."""
     unsigned = [one.cut for one in cuts if one.state is ReportState.DUE and one.digest is None]
     missed = [(cut.period, why_missed(cut, status)) for cut in unsigned]
     gone = [(period, reason) for period, reason in missed if reason is not None]
@@ -167,10 +168,10 @@ def _miss(
 def _scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
 ) -> _ScheduledReport | None:
-    """Return the report that has the turn; None: none has, or we cannot tell.
+    """Return the scheduled report, or None if there is none or the state is incomplete.
 
     Raises:
-        TransientError: the contract's rules are not ours.
+        TransientError: the contract's rules differ from ours.
     """
     with context.tx.store.reading() as uow:
         if why_blind(context, uow, heads, status) is not None:
@@ -205,9 +206,9 @@ def scheduled_cut_now(
     cuts: list[StoredCut],
     status: ContractStatus,
 ) -> StoredReport | None:
-    """Return the report that has the turn; None: none has. `cuts`: see `cuts_now`.
+    """Return the scheduled report, or None. `cuts` come from `load_current_cuts`.
 
-    A report that is held for a person does not keep the turn.
+    A report that is held for an operator does not keep its slot.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -226,7 +227,7 @@ def scheduled_cut_now(
 
 
 def _sign(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
-    """Sign it, where there is a signer and nothing holds it; None: nothing new was signed."""
+    """Sign the report if a signer exists and nothing holds it; return None if nothing is new."""
     if not context.tx.publisher.has_signer:
         return None
     with context.tx.store.reading() as uow:
@@ -247,7 +248,7 @@ def _sign(context: ReportingContext, turn: _ScheduledReport) -> StepResult | Non
 
 
 def _push(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
-    """Plan the push of a report that a quorum has signed, where we transmit."""
+    """Plan the push of a report that a quorum has signed, if this reporter transmits."""
     gathered = signatures(context.quorum, turn.record, turn.contract_status)
     if gathered is None:
         return _hold_disputed_report(context, turn)
@@ -285,11 +286,11 @@ def _push(context: ReportingContext, turn: _ScheduledReport) -> StepResult | Non
 
 
 def _tries(context: ReportingContext, record: SignedStatement) -> int | None:
-    """Count the pushes of this statement so far; None: no other is to be tried.
+    """Count the pushes of this statement so far; return None if no other may be tried.
 
-    One that was not sent, because its round was taken, is tried again: a fork may have given the
-    round back; so is one that was sent where the contract rested when it was mined. What else
-    ended one is for a human, or for the next statement.
+    An unsent push whose round was taken is tried again, because a reorg may have freed the round;
+    so is one that was mined while the contract was paused. After any other end the next statement
+    or an operator decides.
     """
     with context.tx.store.reading() as uow:
         pushes = uow.outbox.intents.newest(LOOKED_BACK, kind=PUSH)
@@ -301,7 +302,7 @@ def _tries(context: ReportingContext, record: SignedStatement) -> int | None:
 
 
 def _hold_disputed_report(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
-    """Hold a report that can get no quorum any more; None: it still may, or is held already."""
+    """Hold a report that can get no quorum any more; return None if it may or is held already."""
     if turn.contract_status.head.quorum == 1:
         return None
     found = tally(context.quorum, turn.record, turn.contract_status)

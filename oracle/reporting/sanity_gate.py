@@ -1,6 +1,6 @@
-"""The sanity gate: a report that would change too much at once is held until a human looks.
+"""The sanity gate holds a report that changes too much at once until an operator reviews it.
 
-Everything here concerns this reporter alone: it decides whether to sign, never what a report says.
+The gate concerns only this reporter: it decides whether to sign, never the content of a report.
 """
 
 from collections.abc import Sequence
@@ -59,9 +59,9 @@ def _period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int,
 
 
 def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    """Tell why a report must not be signed before a human has released it; None: it may.
+    """Return why a report must be released by an operator before it is signed, or None.
 
-    A period that was released is never held again. It reads only; `hold` writes it down.
+    A released period is never held again. The function only reads; `hold_report` writes.
     """
     hold = uow.holds.at(report.period)
     if hold is not None:
@@ -77,9 +77,9 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
 
 
 def without_held(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[Cut]:
-    """Return the cuts with those silenced that wait for a person, so that the next has the turn.
+    """Return the cuts with held ones silenced, so that the next report is scheduled.
 
-    A report without a quorum was signed already: its round is taken until it can no longer land.
+    A disputed report was signed already: its round is taken until the report can no longer land.
     """
     held = {hold.period for hold in uow.holds.held() if not hold.is_disputed}
     return [
@@ -89,7 +89,7 @@ def without_held(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[Cut]:
 
 
 def hold_report(context: ReportingContext, report: Report, why: str) -> StepResult | None:
-    """Write down that a report is held, and tell of it; None: it is written down already."""
+    """Store and log that a report is held; return None if that is stored already."""
     with context.tx.writing() as uow:
         activity = read_activity(uow, report, context.sanity.periods)
         facts = {
@@ -109,14 +109,14 @@ def hold_report(context: ReportingContext, report: Report, why: str) -> StepResu
 
 
 def show(held: list[ReportHold]) -> None:
-    """Set the gauges: what looks wrong, and what others signed otherwise."""
+    """Set the gauges of held and disputed reports."""
     disputed = sum(hold.is_disputed for hold in held)
     quorum_metrics.HELD.set(len(held) - disputed)
     quorum_metrics.DISPUTED.set(disputed > 0)
 
 
 def _looked_at_closely(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    """Judge again without nodes that are no members, and on top of what a human let go."""
+    """Check again without nodes that are no members, and relative to the last released report."""
     released = _released(context, uow, report)
     moves = _moves(uow, report, None if released is None else released.report)
     indexes = uow.rounds.load().indexes
@@ -165,7 +165,7 @@ def _members(uow: UnitOfWork) -> int:
 def _moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int, Move]:
     """Return the lanes that the report would change, by index.
 
-    They are compared with what is on chain; or with what a human let go, where that is newer.
+    The baseline is the on-chain state, or a released report where that is newer.
     """
     records = decode_records(report.records)
     words = uow.rounds.words(number for number, _ in records)
@@ -187,7 +187,7 @@ def _moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int
 
 
 def _released(context: ReportingContext, uow: UnitOfWork, report: Report) -> StoredReport | None:
-    """Return the newest report before this one that a human let go, of the last periods."""
+    """Return the newest released report before this one, of the last periods."""
     for stored in reversed(uow.reports.latest(context.sanity.periods)):
         hold = uow.holds.at(stored.report.period)
         is_released = hold is not None and hold.released_at is not None
@@ -197,12 +197,12 @@ def _released(context: ReportingContext, uow: UnitOfWork, report: Report) -> Sto
 
 
 def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
-    """Let the report of a period be signed, as far as the contract still takes it.
+    """Release the report of a period for signing, as far as the contract still accepts it.
 
-    Whatever becomes of it, later reports are held only for what they change on top of its words.
+    Later reports are held only for changes on top of its words, whatever its outcome.
 
     Raises:
-        InputError: nothing is held of this period.
+        InputError: no report of this period is held.
     """
     hold = held_at(uow, period)
     uow.holds.release(period, stamp)
@@ -211,7 +211,7 @@ def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
 
 
 def held_at(uow: UnitOfWork, period: int) -> ReportHold:
-    """Return what is held of a period. Raises InputError: nothing is."""
+    """Return the active hold of a period. Raises InputError if there is none."""
     hold = uow.holds.at(period)
     if hold is None or hold.released_at is not None:
         held = ", ".join(str(one.period) for one in uow.holds.waiting()) or "none"

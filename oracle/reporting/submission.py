@@ -1,6 +1,6 @@
-"""Asks the database and the contract what a report would change, and whether that is worth gas.
+"""Computes what a report would change, and whether the change is worth its gas.
 
-Evaluated when a report is planned, after its simulation, and in the commit that gives a nonce.
+Evaluated when a report is planned, after its simulation, and in the commit that assigns a nonce.
 """
 
 from dataclasses import replace
@@ -43,7 +43,7 @@ def submission_value(
 
 
 def _is_too_dear(context: ReportingContext, worth: SubmissionValue) -> bool:
-    """Tell whether the market asks for more than we are willing to pay so early."""
+    """Return whether the market exceeds the fee that the report is worth so far."""
     if worth.most_per_gas >= context.tx.publisher.caps.fee_per_gas:
         # Nothing is asked where only the cap counts: whoever prices the call will see.
         return False
@@ -54,10 +54,10 @@ def _is_too_dear(context: ReportingContext, worth: SubmissionValue) -> bool:
 def why_not_worth(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
-    """Tell why a planned push may not go now, as (class, text); None: it may.
+    """Return why a planned push may not be sent now, as (class, text), or None.
 
-    For the steps after the plan, the one that binds the nonce included: it asks nobody. `now`:
-    the newest block's time. What is held is not sent, and what became too little news waits.
+    Used by later steps, including the commit that assigns the nonce, so it queries no endpoint.
+    `now` is the newest block's time.
     """
     found = push_worth(context, uow, intent, now)
     if found is None or found.now:
@@ -68,7 +68,7 @@ def why_not_worth(
 def push_worth(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionValue | None:
-    """Weigh a planned push by what is folded; None: its report is gone."""
+    """Compute the value of a planned push from the indexed state; None if its report is gone."""
     period = intent.request.period
     stored = None if period is None else uow.reports.at(period)
     if stored is None:
@@ -83,7 +83,7 @@ def push_worth(
 def _weighed(
     context: ReportingContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
 ) -> SubmissionValue:
-    """Weigh a report; `times`: when the last round was accepted, and now, in chain time."""
+    """Compute a report's value; `times`: when the last round was accepted, and now (chain time)."""
     pushed_at, now = times
     records = decode_records(report.records)
     words = uow.rounds.words(number for number, _ in records)

@@ -1,1 +1,1 @@
-"""The transaction manager: calls out, from nonce to finality; knows no customer."""
+"""The transaction manager: sends calls and follows them from nonce to finality."""

@@ -1,4 +1,4 @@
-"""What signs and sends: endpoints, the keys, and the limits on what we spend."""
+"""Sender accounts: their endpoints, their keys and their spending limits."""
 
 import time
 from dataclasses import dataclass
@@ -18,12 +18,15 @@ from oracle.txmgr.client.send_raw import show_zeros
 
 @dataclass(frozen=True, slots=True)
 class ReporterKeys:
-    """The signer signs statements and has no ether; the transmitter pays and has no rights.
+    """The two keys of a reporter.
 
-    Either may be absent (None): a process that only signs, or only sends.
+    The signer signs statements, the transmitter pays for transactions.
+
+    The signer holds no ether and the transmitter has no rights. Either may be None, in a process
+    that only signs or only sends.
 
     Raises:
-        InputError: both are the same key.
+        InputError: the signer and the transmitter are the same key.
     """
 
     signer: Signer | None
@@ -36,18 +39,21 @@ class ReporterKeys:
 
     @classmethod
     def open(cls, signer: KeyFiles, transmitter: KeyFiles) -> "ReporterKeys":
-        """Unlock both.
+        """Unlock both keystores.
 
         Raises:
-            InputError: see `keys.unlock`; or both files hold the same key.
+            InputError: a keystore cannot be unlocked (see `KeySigner.open`), or both hold the same
+                key.
         """
         return cls(KeySigner.open(*signer), KeySigner.open(*transmitter))
 
     def check_other(self, third: Signer) -> None:
-        """Make sure that a third key is neither of them: its nonces are counted apart.
+        """Check that another key is neither the signer nor the transmitter.
+
+        Nonces are counted per key.
 
         Raises:
-            InputError: it is.
+            InputError: the key is one of the two.
         """
         ours = {key.address for key in (self.signer, self.transmitter) if key is not None}
         if third.address in ours:
@@ -65,7 +71,7 @@ def _check_apart(signer: Signer, transmitter: Signer) -> None:
 
 
 class SenderAccount:
-    """Made without keys it can only look and try; with keys it can sign, and so send."""
+    """An account that sends transactions. Without keys it can only read and simulate."""
 
     def __init__(
         self,
@@ -75,13 +81,16 @@ class SenderAccount:
         caps: SendLimits,
         keys: ReporterKeys | Signer | None = None,
     ) -> None:
-        """`keys` a single signer: it sends and pays, and there are no statements to sign."""
+        """Create the account.
+
+        A single `Signer` as `keys` sends and pays; no statements can be signed.
+        """
         self.pool = pool
         self.lines = pool.view()
         show_zeros(pool)
         self.domain = domain
         self.caps = caps
-        # When a key that refused, or answered wrongly, may be asked again.
+        # The wait before a key that refused or returned a wrong signature is used again.
         self.signer_backoff = Backoff(time.monotonic)
         self.payer_backoff = Backoff(time.monotonic)
         self._keys = keys if isinstance(keys, ReporterKeys) else None
@@ -89,10 +98,10 @@ class SenderAccount:
 
     @property
     def keys(self) -> ReporterKeys:
-        """The keys of reports, one of them or both.
+        """The reporter keys: the signer, the transmitter, or both.
 
         Raises:
-            InputError: none are configured.
+            InputError: no keys are configured.
         """
         if self._keys is None:
             raise InputError(
@@ -107,20 +116,20 @@ class SenderAccount:
 
     @property
     def has_signer(self) -> bool:
-        """Statements can be signed here."""
+        """Whether statements can be signed."""
         return self._keys is not None and self._keys.signer is not None
 
     @property
     def has_payer(self) -> bool:
-        """Transactions can be signed here."""
+        """Whether transactions can be signed."""
         return self._payer is not None
 
     @property
     def signer(self) -> Signer:
-        """The key that signs statements. Ask it outside of database transactions.
+        """The key that signs statements. Do not use it inside a database transaction.
 
         Raises:
-            InputError: none is configured.
+            InputError: no signer is configured.
         """
         signer = self.keys.signer
         if signer is None:
@@ -129,10 +138,10 @@ class SenderAccount:
 
     @property
     def payer(self) -> Signer:
-        """The key that signs transactions: the transmitter, or the one key that there is.
+        """The key that signs transactions: the transmitter, or the only key.
 
         Raises:
-            InputError: none is configured.
+            InputError: no transmitter is configured.
         """
         payer = self.keys.transmitter if self._payer is None else self._payer
         if payer is None:
@@ -141,28 +150,28 @@ class SenderAccount:
 
     @property
     def sender(self) -> Address:
-        """The address that transactions come from."""
+        """The address that transactions are sent from."""
         return self.payer.address
 
     def fees(self, cap: int | None = None) -> Fees | None:
-        """Quote what a transaction pays now, within the cap; None: the cap is below the market.
+        """Return the fees of a transaction sent now, or None if `cap` is below the market.
 
         Raises:
-            TransientError: no endpoint tells.
+            TransientError: no endpoint answers.
         """
         limit = self.caps.fee_per_gas
         return quote(self.market(), limit if cap is None else min(limit, cap))
 
     def market(self) -> Market:
-        """Ask what the chain takes for gas now.
+        """Fetch the base fee and the tip that the chain requires now.
 
         Raises:
-            TransientError: no endpoint tells.
+            TransientError: no endpoint answers.
         """
         return ask_market(self.lines, self.caps)
 
     def muted(self) -> "SenderAccount":
-        """Return one of the same accounts that signs nothing; its lines are this one's."""
+        """Return a copy of this account that cannot sign; both share one pool view."""
         return _Muted(self)
 
 

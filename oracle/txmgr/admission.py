@@ -1,4 +1,4 @@
-"""A planned call is tried on the newest block, priced, and held to the caps: planned -> ready."""
+"""Admits planned calls: simulates and prices them and checks the caps (planned -> ready)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,13 +36,14 @@ _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 
 
 def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
-    """Return why a call is left to lower-ranked transmitters for now, as (class, text), or None.
+    """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
 
-    Every transmitter of a quorum plans the same calls, and of two that land one reverts. The wait
-    counts seconds of the chain and its blocks: on a fast chain neither alone is enough.
+    Every transmitter of a quorum plans the same calls, and of two calls that land one reverts. The
+    wait counts seconds of the chain and blocks, because on a fast chain neither alone is enough.
 
-    What a person sends by hand has no turn. Seconds are in the wish (`not_before`): a proposal
-    is of one round, and rounds may be shorter than they.
+    Calls that an operator sends by hand do not wait. The seconds are part of the request
+    (`not_before`), because a proposal belongs to one round, and rounds may be shorter than the
+    wait.
     """
     is_ours = context.actor is not None or not context.rank.blocks_ahead
     if is_ours or not context.registry.kind_of(intent).is_shared:
@@ -76,7 +77,10 @@ def until_when_left(
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """What came of looking at a call: `decision` that it waits or ends, else how it was tried."""
+    """The result of checking a call.
+
+    A `decision` to wait or end, else the result of its simulation.
+    """
 
     intent: Intent
     decision: Decision | None
@@ -84,19 +88,19 @@ class AdmissionCheck:
 
     @property
     def is_good(self) -> bool:
-        """It is wanted, and would work now."""
+        """Whether the call is still wanted and its simulation succeeded."""
         is_ok = self.result is not None and self.result.outcome is PreflightOutcome.OK
         return is_ok and self.decision is None
 
     @property
     def gas(self) -> int:
-        """What it takes, where it works."""
+        """The gas estimate of the call, or 0 if the simulation failed."""
         return 0 if self.result is None else self.result.gas
 
 
 @dataclass(frozen=True, slots=True)
 class _Priced:
-    """A call that works, how much gas it may use, and what it costs at most, in wei."""
+    """A call that works, its gas limit, and its maximum cost in wei."""
 
     intent: Intent
     gas_limit: int
@@ -104,7 +108,7 @@ class _Priced:
 
 
 def admit(context: TxContext, heads: Heads) -> StepResult | None:
-    """Make the most urgent planned calls ready; None: none can be now, and none has news."""
+    """Make the most urgent planned calls ready; return None if nothing changed."""
     with context.store.reading() as uow:
         planned = uow.outbox.intents.in_states(context.account, [IntentState.PLANNED])
         for intent in planned:
@@ -118,10 +122,10 @@ def admit(context: TxContext, heads: Heads) -> StepResult | None:
 def preflight_calls(
     context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> list[AdmissionCheck]:
-    """Look whether each call is still wanted, and what it would do on the newest block.
+    """Check whether each call is still wanted, and simulate it on the newest block.
 
-    One that another transmitter is seen to bring waits for that. Asked once more before the
-    signature: then it is a turn to its sending, and no longer.
+    A call that another transmitter already has in the pool waits for that transaction. The check is
+    repeated before the signature, because the call is sent in the same step.
     """
     said = _first_decisions(context, intents, heads, stage)
     tried = [one for one in intents if said[one.id].is_accepted]
@@ -143,9 +147,9 @@ def preflight_calls(
 
 
 def defer_or_end_call(context: TxContext, look: AdmissionCheck, heads: Heads) -> StepResult | None:
-    """End or postpone a call that cannot go now; None: it waits already, for the same.
+    """End or defer a call that cannot be sent now; return None if it already waits for that reason.
 
-    A nonce that it has is free again then: what nothing was signed for keeps nobody waiting.
+    A nonce that the call holds becomes free again, so that an unsigned call blocks no other.
     """
     if look.decision is not None:
         return follow(context, look.intent, look.decision)
@@ -156,10 +160,10 @@ def defer_or_end_call(context: TxContext, look: AdmissionCheck, heads: Heads) ->
 def _to_look_at(
     uow: UnitOfWork, context: TxContext, planned: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
-    """Return the calls whose time has come, or whose end: that is not waited for.
+    """Return the calls whose time has come, and those that must end before it comes.
 
-    A pause may have been lifted before its time; and whoever left the others a head start would
-    else be late for the next round too.
+    A pause may be lifted before its time, and a transmitter that left the others a head start would
+    otherwise be late for the next round too.
     """
     now = heads.latest.time
     early = [one for one in planned if (one.request.not_before or 0) > now]
@@ -175,7 +179,7 @@ def _to_look_at(
 def _first_decisions(
     context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> dict[int, Decision]:
-    """Return what is decided about each call before anybody is asked."""
+    """Return the decision about each call, by intent id, before any endpoint is queried."""
     with context.store.reading() as uow:
         late = {one.id: why_late(context, uow, one, heads) for one in intents}
         alive = [one for one in intents if late[one.id] is None]
@@ -201,7 +205,7 @@ def _left_to_another(context: TxContext, look: AdmissionCheck, heads: Heads) -> 
 
 
 def _admitted(context: TxContext, intents: Sequence[Intent], heads: Heads) -> Iterator[StepResult]:
-    """Yield what became of each call that has news; those that work are made ready together."""
+    """Yield the results of a batch; calls that can be sent are made ready together."""
     looks = preflight_calls(context, intents, heads, CallStage.ADMIT)
     steps = [defer_or_end_call(context, look, heads) for look in looks if not look.is_good]
     good = [look for look in looks if look.is_good]
@@ -212,7 +216,7 @@ def _admitted(context: TxContext, intents: Sequence[Intent], heads: Heads) -> It
 def _priced(
     context: TxContext, looks: Sequence[AdmissionCheck], heads: Heads
 ) -> list[StepResult | None]:
-    """Make ready what the caps and our ether allow; the others wait with the reason."""
+    """Make ready the calls that the caps and the balance allow; defer the others with a reason."""
     most = gas_of_block(context)
     limits = [limit_for(one.gas, one.intent.request.calldata, most) for one in looks]
     TOO_BIG.labels(context.role).set(int(None in limits))
@@ -269,9 +273,9 @@ def _terms(one: _Priced, fees: Fees) -> str:
 
 
 def _obstacle(uow: UnitOfWork, budget: Budget, one: _Priced) -> Why | None:
-    """Tell why we cannot pay for a call now: the budgets, or our ether.
+    """Return why a call cannot be paid for now (a budget or the balance), or None.
 
-    One that will take the nonce of another that waits needs no more than the dearer of the two.
+    A call that will take the nonce of a stuck call needs only the higher of the two costs.
     """
     context = budget.context
     stuck = stuck_beside(uow, context, one.intent)

@@ -1,8 +1,8 @@
-"""Finds out whose transaction used a nonce of ours that has no receipt.
+"""Finds out which transaction used a nonce of ours that has no receipt.
 
-A count alone decides nothing. The transaction is ours by our own log or by a stored hash, and
-foreign only where every endpoint that answers shows that very transaction. Otherwise the nonce
-waits, visibly.
+A transaction count alone decides nothing. A transaction is ours if our own logs or a stored hash
+prove it, and foreign only if every endpoint that answers shows that very transaction. Otherwise the
+nonce waits, with a visible reason.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,9 +23,9 @@ from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.finalizer import note_foreign
 
-# The class of a call whose nonce is used, while no endpoint shows a receipt.
+# The error class of a call whose nonce is used although no endpoint shows a receipt.
 NO_RECEIPT = "no_receipt"
-# A fork may put a transaction below the head that its nonce was given out at.
+# A reorg may include a transaction below the head at which its nonce was assigned.
 _BLOCKS_UNDER_OPENING = 64
 
 
@@ -36,10 +36,7 @@ def attribute(
     seen: ReceiptQuorum,
     heads: Heads,
 ) -> StepResult | None:
-    """Store whose transaction used a nonce, where no receipt of ours is shown.
-
-    None: nothing new is known.
-    """
+    """Store which transaction used a nonce that has no receipt; return None if nothing is new."""
     with context.store.reading() as uow:
         own_hashes = _stored_hashes(uow, slot, attempts)
         block = _logged_block(uow, slot, attempts, own_hashes)
@@ -60,26 +57,26 @@ def attribute(
 
 
 def note_hidden(context: TxContext, slot: NonceSlot) -> StepResult | None:
-    """Store that the receipt of a mined nonce is shown no more; None: that is stored already."""
+    """Store that the receipt of a mined nonce is gone; return None if that is stored already."""
     return _note_wait(context, slot, f"by ours: it was mined in block {slot.block_number}")
 
 
 def why_unproven(context: TxContext) -> str | None:
-    """Return which nonce is used while no receipt of ours is shown; None: there is none."""
+    """Return the error of a used nonce without a receipt, or None if there is none."""
     with context.store.reading() as uow:
         intents = without_receipt(uow, context.account)
     return f"{context.account.address}: {intents[0].error_text}" if intents else None
 
 
 def without_receipt(uow: UnitOfWork, account: Account) -> list[Intent]:
-    """Return the calls whose nonce is used, while no endpoint shows a receipt."""
+    """Return the intents whose nonce is used although no endpoint shows a receipt."""
     states = [IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED]
     sent = uow.outbox.intents.in_states(account, states)
     return [intent for intent in sent if intent.error_class == NO_RECEIPT]
 
 
 def _stored_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
-    """Return every hash that we hold of this nonce, signed or rebuilt."""
+    """Return every stored transaction hash of this nonce, signed or rebuilt."""
     rebuilt = [
         intent.error_text.split()[0]
         for intent in uow.outbox.intents.bound_to(slot.account, slot.nonce)
@@ -91,7 +88,7 @@ def _stored_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]
 def _logged_block(
     uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], own_hashes: Collection[Hash]
 ) -> int | None:
-    """Return the block in which our own raw logs have a transaction of ours, or None."""
+    """Return the block whose stored logs contain a transaction of ours, or None."""
     sent_blocks = [
         attempt.first_sent_block for attempt in attempts if attempt.first_sent_block is not None
     ]
@@ -110,7 +107,7 @@ def _use_text(use: Use | None, own_hashes: Collection[Hash]) -> str:
 
 
 def _note_wait(context: TxContext, slot: NonceSlot, use_text: str) -> StepResult | None:
-    """Store at the intent why its nonce waits; None: that is stored already."""
+    """Store on the intent why its nonce waits; return None if that is stored already."""
     text = f"nonce {slot.nonce} is used {use_text}; no endpoint shows a receipt of ours"
     with context.writing() as uow:
         intent = uow.outbox.intents.named(slot.intent_id)

@@ -1,4 +1,4 @@
-"""Sends stored bytes and acts on what the endpoints say.
+"""Broadcasts stored transactions and acts on the endpoints' responses.
 
 See docs/reference/rpc-requirements.md#send-errors.
 """
@@ -14,7 +14,7 @@ from oracle.telemetry.tracing import span
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_all
 from oracle.txmgr.context import StepResult, TxContext
 
-# Nothing more of this account is worth a try until this is put right.
+# Send errors that pause the account until the cause is repaired.
 _PAUSES = {
     SendOutcome.FUNDS: PauseKind.FUNDS,
     SendOutcome.CAP: PauseKind.CONFIG,
@@ -24,7 +24,10 @@ _PAUSES = {
 
 
 def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
-    """Send stored bytes for the first time, and note how it went; None: there are none."""
+    """Send stored transactions for the first time and record the results.
+
+    Return None if none wait.
+    """
     with context.store.reading() as uow:
         unsent = [
             (slot, attempt)
@@ -38,19 +41,20 @@ def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
 def send_attempts(
     context: TxContext, unsent: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> StepResult:
-    """Send stored bytes, and note how it went; each endpoint is asked once.
+    """Send stored transactions once to each endpoint and record the results.
 
-    Whoever dies before the note sends the same bytes once more: same nonces, same hashes.
+    After a crash before the results are recorded, the same bytes are sent again, with the same
+    nonces and hashes.
 
     Raises:
-        FatalError: the endpoints are of another chain than the bytes.
+        FatalError: the endpoints serve another chain than the transactions.
     """
     answers = _send_and_note(context, unsent, heads)
     return StepResult("sent", unsent[0][1].intent_id, _answers_text(unsent, answers))
 
 
 class Rebroadcast(NamedTuple):
-    """The endpoints' answer to bytes that were sent again; `step` None: as the last time."""
+    """The result of a rebroadcast; `step` is None if the result equals the previous one."""
 
     answer: SendResult
     step: StepResult | None
@@ -59,18 +63,18 @@ class Rebroadcast(NamedTuple):
 def rebroadcast(
     context: TxContext, slot: NonceSlot, attempt: Attempt, heads: Heads
 ) -> Rebroadcast:
-    """Send bytes again that no block has; each answer like the last doubles the next wait.
+    """Send an unmined transaction again; each repeated result doubles the wait before the next.
 
-    A transaction may wait for hours, below the market for example: only a changed answer is a
-    step, so that the log has a line for each change and not for each broadcast.
+    A transaction may wait for hours, for example below the market. Only a changed result is a step,
+    so that the log has a line for each change and not for each broadcast.
 
     Raises:
-        FatalError: the endpoints are of another chain than the bytes.
+        FatalError: the endpoints serve another chain than the transaction.
     """
     (answer,) = _send_and_note(context, [(slot, attempt)], heads)
     error_class = None if answer.is_accepted else answer.answer.value
     if error_class == attempt.last_error_class:
-        # Ether may come at any block, and the same bytes have to go out before a fee bump is due.
+        # Ether may arrive at any block, and the same bytes must be sent before a fee bump is due.
         if answer.answer is not SendOutcome.FUNDS:
             context.rebroadcasts.double_wait(attempt.id)
         return Rebroadcast(answer, None)
@@ -96,7 +100,10 @@ def _send_and_note(
 
 
 def ids_of(attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Return what a trace of these is searched by: nothing of what is signed but its hash."""
+    """Return the trace attributes of these attempts.
+
+    Of the signed bytes only the hash is included.
+    """
     return {
         "intents": " ".join(str(one.intent_id) for one in attempts),
         "nonces": " ".join(str(one.nonce) for one in attempts),
@@ -126,7 +133,7 @@ def _note(
     error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
     uow.outbox.slots.sent(slot, attempt, heads.latest.number, error, context.stamp)
     kind, senders = _PAUSES.get(sent.answer), uow.outbox.accounts
-    # The first reason stands: a human has to look at it.
+    # The first reason is kept, because an operator has to review it.
     if kind is not None and senders.paused_because(context.account) is None:
         senders.pause(context.account, kind, f"{sent.answer}: {sent.text}", context.stamp)
 

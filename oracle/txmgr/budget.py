@@ -1,7 +1,7 @@
-"""What may be spent: per transaction, hour and day, and our ether.
+"""Spending limits: per transaction, per hour and per day, and the account's balance.
 
-Looked at again in the commit that reserves, bumps and no-ops included. Amounts in wei.
-See docs/explanation/transactions.md#fees.
+The limits are checked again in the commit that reserves the cost, fee bumps and no-ops included.
+Amounts are in wei. See docs/explanation/transactions.md#fees.
 """
 
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ from oracle.txmgr.context import StepResult, TxContext
 HOUR = 3_600
 DAY = 86_400
 
-# A class and a text, as an intent keeps them.
+# An error class and a text, as an intent stores them.
 Why = tuple[str, str]
 
 
 @dataclass(slots=True)
 class Budget:
-    """What new transactions may cost in one turn; counted down, call by call.
+    """The amount that new transactions may cost in one step; each accepted call reduces it.
 
-    `balance`: our ether; `reserved`: what is open may yet cost so much of it. `windows`: of an
-    hour and a day their name, limit, and what is spent or reserved.
+    `balance` is the account's balance; `reserved` is the maximum cost of its open transactions.
+    `windows` holds the name, the limit and the amount spent or reserved, for the hour and the day.
     """
 
     context: TxContext
@@ -45,17 +45,17 @@ class Budget:
 
     @classmethod
     def of(cls, uow: UnitOfWork, context: TxContext, balance: int) -> "Budget":
-        """Look how much of each limit is used."""
+        """Load how much of each limit is used."""
         windows = [(_name(seconds), most, spent) for seconds, most, spent in _spent(uow, context)]
         return cls(context, balance, uow.outbox.slots.reserved(context.account), windows)
 
     @property
     def left(self) -> int:
-        """What the limits of an hour and a day still leave."""
+        """The amount that the hourly and daily limits still allow."""
         return min(limit - spent for _, limit, spent in self.windows)
 
     def obstacle(self, intent: Intent, cost: int) -> Why | None:
-        """Tell why a call may not cost so much now; None: it may."""
+        """Return why a call may not cost this much now, or None if it may."""
         most = self.context.publisher.caps.cost_per_transaction
         if cost > most:
             return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}"
@@ -70,7 +70,7 @@ class Budget:
         return None
 
     def take(self, cost: int) -> None:
-        """Let a call have so much of it."""
+        """Reserve the cost of a call."""
         self.reserved += cost
         self.windows = [(name, limit, spent + cost) for name, limit, spent in self.windows]
 
@@ -82,16 +82,16 @@ class Budget:
 
 
 def nonce_budget(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> int:
-    """Return what a nonce without a receipt may cost: what it reserves already is included."""
+    """Return the maximum cost of a nonce without a receipt, its present reservation included."""
     return tightest(uow, context, slot)[0]
 
 
 def tightest(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> tuple[int, str]:
-    """Return what a nonce without a receipt may cost in all, and which setting says so."""
+    """Return the maximum cost of a nonce without a receipt, and the setting that limits it."""
     own = uow.outbox.slots.cost_of(slot)
     bounds = [(context.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
     for seconds, limit, spent in _spent(uow, context):
-        # What is open is a part of what is spent, however old it is.
+        # The spent amount includes open transactions, however old they are.
         bounds.append((limit - spent + own, f"limits.max_cost_per_{_name(seconds)}_wei"))
     return min(bounds)
 
@@ -99,10 +99,10 @@ def tightest(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> tuple[int,
 def balance_obstacle(
     uow: UnitOfWork, context: TxContext, balance: int, cost: int, own: NonceSlot | None = None
 ) -> Why | None:
-    """Tell why our ether does not suffice; None: it does.
+    """Return why the balance does not suffice, or None if it does.
 
-    Everything that is open may yet cost what is reserved for it. `own`: the nonce that the
-    cost is for, where it has one already.
+    The reserved cost of every open transaction counts in full. `own` is the slot that the cost is
+    for, if the call already has a nonce.
     """
     slots = uow.outbox.slots
     reserved = slots.reserved(context.account)
@@ -119,14 +119,14 @@ def _poor(context: TxContext, balance: int, needed: int) -> Why:
 
 
 def paid(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> Paid:
-    """Return what a mined call is booked with.
+    """Return the cost that is booked for a mined call.
 
-    No more for gas than was signed: no block takes more. And no more in all than was reserved for
-    the nonce, unless enough endpoints tell the same: one that shows a huge fee for data uses up
-    no budget. Ask for it outside of a transaction.
+    The gas price is at most the signed one, because no block charges more. The total is at most the
+    amount reserved for the nonce unless enough endpoints report the same prices, so that one
+    endpoint with a huge data fee cannot use up a budget. Call it outside of a database transaction.
 
     Raises:
-        TransientError: no endpoint tells what the operator of a rollup takes.
+        TransientError: no endpoint returns the operator fee of a rollup.
     """
     price = min(receipt.gas_price, won.signed.max_fee_wei)
     beside = receipt.l1_fee
@@ -139,16 +139,16 @@ def paid(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) ->
 
 
 def runway(uow: UnitOfWork, account: Account, balance: int, now: int) -> float | None:
-    """Return for how many seconds the balance lasts at the pace of the last 24 hours.
+    """Return for how many seconds the balance lasts at the spending rate of the last 24 hours.
 
-    None: nothing was spent. `now` in unix seconds.
+    The result is None if nothing was spent. `now` is in unix seconds.
     """
     spent = uow.outbox.slots.committed_since(account, now - DAY)
     return balance * DAY / spent if spent else None
 
 
 def show(uow: UnitOfWork, context: TxContext) -> None:
-    """Let the metrics know how much of each limit is used."""
+    """Set the metrics of how much of each limit is used."""
     for seconds, limit, spent in _spent(uow, context):
         BUDGET_USED.labels(context.role, _name(seconds)).set(spent / limit)
 
@@ -158,10 +158,11 @@ def _name(seconds: int) -> str:
 
 
 def _spent(uow: UnitOfWork, context: TxContext) -> list[tuple[int, int, int]]:
-    """Return (seconds, limit, what is spent or reserved), for every window with a limit.
+    """Return (seconds, limit, amount spent or reserved) for every window that has a limit.
 
-    What lies more than a day ahead is of a clock that was wrong: it would count for ever. What
-    lies less far ahead counts, for it was paid not long ago, whatever a clock said.
+    Entries more than a day in the future come from a wrong clock and are ignored, because they
+    would count for ever. Entries less far in the future count: they were paid recently, whatever a
+    clock showed.
     """
     caps, now, slots = context.publisher.caps, context.stamp.at, uow.outbox.slots
     windows = ((HOUR, caps.cost_per_hour), (DAY, caps.cost_per_day))
@@ -173,7 +174,7 @@ def _spent(uow: UnitOfWork, context: TxContext) -> list[tuple[int, int, int]]:
 
 
 def resume_funded(context: TxContext) -> StepResult | None:
-    """End a pause for funds when the balance pays what is open and what is ready next.
+    """End a pause for lack of funds once the balance covers open transactions and the next call.
 
     Raises:
         TransientError: no endpoint answers.
@@ -193,15 +194,15 @@ def resume_funded(context: TxContext) -> StepResult | None:
 
 
 def limit_for(gas: int, calldata: str, most: int) -> int | None:
-    """Return the limit to set for an estimate; None: a block has only `most` gas, and less."""
+    """Return the gas limit for an estimate, or None if a block has less gas than the call needs."""
     least = max(gas, least_gas(calldata))
     return min(max(gas_limit(gas), least), most) if least <= most else None
 
 
 def gas_of_block(context: TxContext) -> int:
-    """Return how much gas the newest block may hold, by the endpoint that tells the most.
+    """Return the gas limit of the newest block, the highest that any endpoint reports.
 
-    One that tells nonsense keeps no call waiting; too much is refused by a pool.
+    An endpoint that reports too little delays no call; a pool rejects a gas limit that is too high.
 
     Raises:
         TransientError: no endpoint answers.
@@ -216,5 +217,8 @@ def gas_of_block(context: TxContext) -> int:
 
 
 def l1_cost(context: TxContext, calldata: str, gas: int) -> int:
-    """Return what a rollup takes for a call of `gas` beside it, in wei; elsewhere 0."""
+    """Return what a rollup charges for a call of `gas` in addition to its gas, in wei.
+
+    Elsewhere 0.
+    """
     return l1_fee(context.publisher.lines, context.sending.l1_fee, calldata, gas)

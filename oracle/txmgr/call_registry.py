@@ -1,7 +1,7 @@
-"""What the transaction manager asks of whoever wants a call on chain: one `CallKind` a kind.
+"""The interface between the transaction manager and its callers: one `CallKind` for each kind.
 
-It knows its kinds by name alone; `daemon/contexts.py` registers them. What it asks inside a
-transaction asks nobody else; only `on_refused` and `may_take_over` may go to the network.
+Kinds are registered by name in `daemon/contexts.py`. Methods that are called inside a database
+transaction must not use the network; only `on_refused` and `may_take_over` may.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,23 +25,23 @@ _ENDS: Mapping[Action, IntentState] = {
 
 
 class CallStage(StrEnum):
-    """Where a call is when it is asked whether it is still wanted."""
+    """The stage at which a call is reviewed."""
 
-    # Its time has not come yet: is it over already?
+    # Before its time (`not_before`): only whether it is already over.
     WAIT = "wait"
-    # Before it is tried and priced.
+    # Before it is simulated and priced.
     ADMIT = "admit"
-    # In the commit that gives the nonce.
+    # In the commit that assigns the nonce.
     ASSIGN = "assign"
-    # It has a nonce, and is about to be signed.
+    # It has a nonce and is about to be signed.
     SIGN = "sign"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a call; made by `go`, `wait`, `end` or `replace`.
+    """The outcome of a review; made by `proceed`, `wait_until`, `end` or `replace`.
 
-    `why` is (class, text), for people; `until` in chain time.
+    `reason` is (class, text), for operators; `not_before` is in chain time.
     """
 
     until: int | None = None
@@ -51,32 +51,32 @@ class Decision:
 
     @classmethod
     def go(cls) -> "Decision":
-        """Nothing stands against it."""
+        """Return the decision that nothing prevents the call."""
         return _GO
 
     @classmethod
     def wait(cls, until: int, why: tuple[str, str]) -> "Decision":
-        """Look again from a chain time on; a nonce that it has is given back."""
+        """Review the call again from a chain time on; a nonce that it holds is released."""
         return cls(until=until, why=why)
 
     @classmethod
     def wait_a_block(cls, heads: Heads, why: tuple[str, str]) -> "Decision":
-        """Look again at the next block."""
+        """Review the call again at the next block."""
         return cls.wait(heads.latest.time + 1, why)
 
     @classmethod
     def end(cls, state: IntentState, reason: str) -> "Decision":
-        """Give it up; nothing of it was sent."""
+        """End a call that was never sent."""
         return cls(state=state, why=("", reason))
 
     @classmethod
     def replace(cls, instead: CallRequest, why: tuple[str, str]) -> "Decision":
-        """Plan another call in its place; `why` is (what was done, why)."""
+        """Plan another call in place of this one; `reason` is (action, reason)."""
         return cls(state=IntentState.SUPERSEDED, instead=instead, why=why)
 
     @property
     def is_accepted(self) -> bool:
-        """Whether nothing stands against it."""
+        """Whether nothing prevents the call."""
         return self.until is None and self.state is None
 
 
@@ -84,13 +84,13 @@ _GO = Decision()
 
 
 class CallKind(Protocol):
-    """What a kind of calls answers; whoever does not care inherits the answer that stands here.
+    """The policy of one kind of calls; the methods defined here are the defaults.
 
-    `max_in_flight`: so many have a nonce and no receipt at a time, None: as many as there are.
-    `reserve_share`: percent of the smallest budget that is kept from this kind, for others.
-    `is_shared`: other transmitters plan the same call. `takes_over`: one that is ready may take
-    the nonce of one that waits (`may_take_over`). After a refusal without a time it is tried
-    again in `retry_seconds`; a pause of the contract is asked about each `pause_seconds`.
+    `max_in_flight`: how many calls may have a nonce and no receipt at a time; None: no limit.
+    `reserve_share`: percent of the smallest budget that is reserved for other kinds. `is_shared`:
+    other transmitters plan the same call. `takes_over`: a ready call may take the nonce of a stuck
+    call (`may_take_over`). After a revert that names no time the call is simulated again in
+    `retry_seconds`; while the contract is paused, every `pause_seconds`.
     """
 
     name: str
@@ -104,32 +104,32 @@ class CallKind(Protocol):
     def still_wanted_all(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Answer `still_wanted` for several of this kind, in their order, by one look."""
+        """Review several calls of this kind, in their order, with one query."""
         return [self.still_wanted(uow, call, heads, stage) for call in calls]
 
     def still_wanted(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """Tell whether it may go on, by what is folded."""
+        """Decide from the indexed state whether the call may proceed."""
         del uow, call, heads, stage
         return Decision.go()
 
     def calldata_to_try(self, call: Intent, heads: Heads) -> str:
-        """Return what to try on the newest block in its place."""
+        """Return the calldata to simulate on the newest block instead of the call's own."""
         del heads
         return call.request.calldata
 
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        """Say what becomes of a call that does not work now; ask whom you like.
+        """Decide about a call whose simulation failed; the method may use the network.
 
         Raises:
-            TransientError: nobody tells.
+            TransientError: no endpoint answers.
         """
         del call
         return self.by_refusal(result, heads.latest.time)
 
     def by_refusal(self, result: PreflightResult, now: int) -> Decision:
-        """Follow the contract's own word: wait, or end."""
+        """Decide to wait or to end, from the decoded revert of the contract."""
         refusal = result.refusal
         if refusal is None:
             return Decision.wait(now + 1, ("unknown", result.reason))
@@ -137,37 +137,37 @@ class CallKind(Protocol):
             return Decision.end(_ENDS[refusal.action], result.reason)
         until = refusal.not_before or now + self.retry_seconds
         if refusal.is_pause:
-            # A pause of days may be over in a minute, and what it kept back has a deadline.
+            # A pause of days may end within a minute, and the calls it delays have deadlines.
             until = min(until, now + self.pause_seconds)
         return Decision.wait(until, (refusal.name, result.reason))
 
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
-        """Tell whether a ready call may take the nonce of one of its kind that waits for a block.
+        """Return whether a ready call may take the nonce of a stuck call of the same kind.
 
-        Either may still land: do not say so while both could do harm.
+        Either of the two may still land, so return True only if both landing does no harm.
 
         Raises:
-            TransientError: nobody tells.
+            TransientError: no endpoint answers.
         """
         del stuck, ready
         return False
 
     def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
-        """Return what to plan in the place of a call that reverted; None: nothing."""
+        """Return the call to plan in place of a reverted one, or None."""
         del failed, heads
         return None
 
     def on_retried(self, uow: UnitOfWork, again: CallRequest) -> None:
-        """Note what follows from a retry, in the commit that plans it."""
+        """Store what follows from a retry, in the commit that plans it."""
         del uow, again
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Tell whether others wait behind a call that waits for a block: it is bumped sooner."""
+        """Return whether others wait behind this unmined call; it is bumped sooner then."""
         del uow, call
         return False
 
     def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        """Name what a call that succeeded should have done and did not; None: it did it."""
+        """Return the expected event that a successful call did not emit, or None."""
         del receipt, call
         return None
 
@@ -179,24 +179,24 @@ class CallKind(Protocol):
         *,
         replaced_by: Intent | None = None,
     ) -> None:
-        """Note what the end of a call means for what it was for, in the commit that closes it.
+        """Store what the end of a call means for its subject, in the commit that closes it.
 
-        `reason` None: it did what it was for. `replaced_by`: the call that was put on its nonce;
-        either may still land.
+        `reason` is None if the call succeeded. `replaced_by` is the call that took its nonce;
+        either of the two may still land.
         """
         del uow, call, reason, replaced_by
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleCallKind(CallKind):
-    """A kind that is wanted for ever and asks for no effect, such as a call of nothing."""
+    """A kind that is always wanted and has no expected effect, for example a no-op."""
 
     name: str
     max_in_flight: int | None = None
 
 
 class CallRegistry:
-    """The kinds of one account's calls, and who reads what its contracts say."""
+    """The call kinds of one account, and the decoder of its contracts' reverts."""
 
     def __init__(self, refusal_of: RefusalDecoder, *kinds: CallKind) -> None:
         self._refusal_of = refusal_of
@@ -220,7 +220,7 @@ class CallRegistry:
         """Return the kind of a call.
 
         Raises:
-            FatalError: nobody has registered it.
+            FatalError: the kind is not registered.
         """
         kind = self._kinds.get(call.request.kind)
         if kind is None:
@@ -230,5 +230,5 @@ class CallRegistry:
         return kind
 
     def refusal_of(self, output: str | None) -> Refusal:
-        """Read what a contract says when it refuses a call; `output` is `0x` hex."""
+        """Decode the revert output of a contract, given as `0x` hex."""
         return self._refusal_of(output)

@@ -1,7 +1,7 @@
-"""Puts another call on a nonce that waits: at most one of the two lands.
+"""Replaces a stuck call at its nonce by another call: at most one of the two lands.
 
-One that its kind gives up makes room for the next of its kind. A no-op, which does nothing, takes
-the nonce of a call that an operator cancels.
+A call that its kind gives up is replaced by the next call of its kind. A call that an operator
+cancels is replaced by a no-op.
 """
 
 from dataclasses import replace
@@ -39,7 +39,10 @@ _WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.
 
 
 def replace_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Put a call that is ready on the nonce of one that its kind gives up; None: none is."""
+    """Give a ready call the nonce of a stuck call that its kind gives up.
+
+    Return None if none is.
+    """
     with context.store.reading() as uow:
         if uow.outbox.accounts.paused_because(context.account) is not None:
             return None
@@ -58,12 +61,13 @@ def replace_next(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def cancel(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
-    """Give a call up, because an operator says so: by a no-op on its nonce where it has one.
+    """Cancel a call by hand, with a no-op at its nonce if it has one.
 
-    Either may still land; which did shows in the outbox. The no-op pays within the same caps.
+    The call or the no-op may land; the outbox shows which did. The no-op is priced within the same
+    caps.
 
     Raises:
-        InputError: there is no such intent, or see `prepared_no_op`.
+        InputError: there is no such intent, or see `prepare_noop`.
         TransientError: no endpoint answers.
     """
     with context.store.reading() as uow:
@@ -76,11 +80,11 @@ def cancel(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
 
 
 def prepared_no_op(context: TxContext, intent_id: int) -> Replacement:
-    """Return the no-op that may take the nonce of a call that was sent; writes nothing.
+    """Return the no-op that may take the nonce of a sent call, without writing anything.
 
     Raises:
-        InputError: there is no such intent, it is mined or over, it was not sent yet, or a cap,
-            a budget or our ether forbids the no-op.
+        InputError: there is no such intent, it is mined or over, it was not sent yet, or a cap, a
+            budget or the balance forbids the no-op.
         TransientError: no endpoint answers.
     """
     account = context.account
@@ -97,7 +101,7 @@ def prepared_no_op(context: TxContext, intent_id: int) -> Replacement:
     refuse_mined(context, waiting)
     to_ourselves = SimulatedCall(account.address, account.address, "0x")
     verdict = preflight(context.publisher.lines, to_ourselves, context.registry.refusal_of)
-    # Some rollups count their data as gas.
+    # Some rollups charge for transaction data in gas.
     limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
     found = offer(context, waiting, limit, "0x")
     if found.fees is None:
@@ -128,7 +132,7 @@ def _replace_call(
     bumped = Replacement(waiting, limit, found.fees, found.beside)
     signed = signed_call(context, fresh, slot.nonce, found.fees, limit)
     with context.writing() as uow:
-        # Looked at once more, in the commit that reserves and gives the nonce.
+        # Checked again in the commit that reserves the cost and assigns the nonce.
         is_same = _ready_call(uow, context) == fresh
         is_same = is_same and stuck_beside(uow, context, fresh) == waiting
         if not is_same or bumped.cost > nonce_budget(uow, context, slot):
@@ -141,16 +145,16 @@ def _replace_call(
 
 
 def replace_with_noop(context: TxContext, no_op: Replacement, heads: Heads) -> StepResult:
-    """Sign and send what `prepared_no_op` allows: one of the two lands.
+    """Sign and send a prepared no-op; the call or the no-op lands.
 
     Raises:
-        InputError: somebody has used up the budgets since.
+        InputError: the budgets were used up in the meantime.
     """
     account, waiting, limit, fees = context.account, no_op.waiting, no_op.gas_limit, no_op.fees
     slot = waiting.slot
     request = CallRequest(
         account=account,
-        # To ourselves, of nothing.
+        # A transfer of zero wei to the account itself.
         contract=account.address,
         kind=NOOP,
         dedup_key=f"noop:nonce={slot.nonce}:after={len(waiting.attempts)}",
@@ -179,25 +183,25 @@ def _take_over(
     new: tuple[Intent, SignedCall, AttemptReason],
     heads: Heads,
 ) -> None:
-    """Give the nonce to another intent together with its bytes: it is never without any."""
+    """Assign the nonce to another intent and store its signed bytes in the same commit."""
     intent, signed, reason = new
     slots = uow.outbox.slots
     slots.replace_call(waiting.slot, intent, heads.latest.number, context.stamp)
     slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, context.stamp)
-    # Should it land all the same, the fold will see it.
+    # If the replaced call lands after all, indexing will show it.
     context.registry.kind_of(waiting.intent).on_closed(
         uow, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}", replaced_by=intent
     )
 
 
 def _ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:
-    """Return the most urgent ready call that may take the nonce of another of its kind."""
+    """Return the most urgent ready call that may take the nonce of another of its kind, or None."""
     ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
     return next((one for one in ready if context.registry.kind_of(one).takes_over), None)
 
 
 def _planned(request: CallRequest) -> Intent:
-    """Return the intent that a request is about to become, to sign its bytes before the commit."""
+    """Return the intent that a request will become, so that it can be signed before the commit."""
     return Intent(
         id=0,
         request=request,

@@ -1,8 +1,8 @@
-"""Watches every hash of every open nonce until it is final.
+"""Watches every transaction hash of every open nonce until it is final.
 
-State follows from receipts alone: a timeout, an error or a restart changes nothing. What cannot
-be taken back needs two witnesses that agree (docs/explanation/transactions.md#i7); until they do
-nothing happens. See docs/explanation/transactions.md#states.
+State follows from receipts alone: a timeout, an error or a restart changes nothing. Irreversible
+changes need two witnesses that agree (docs/explanation/transactions.md#i7). See
+docs/explanation/transactions.md#states.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from oracle.txmgr.context import StepResult, TxContext, as_one
 from oracle.txmgr.finalizer import finalize, note_mined, note_taken_back
 from oracle.txmgr.unconfirmed import receipt_that_stands
 
-# What no pool has in the place of an earlier attempt.
+# Send errors after which the earlier attempt is still the one in the pool.
 _REFUSED = frozenset(
     answer.value
     for answer in (
@@ -42,23 +42,23 @@ _REFUSED = frozenset(
     )
 )
 
-# What waits for a second witness is asked for again, so many at a time: while one is down
-# they would become more and more.
+# The maximum number of final nonces that are checked in one pass: while a second witness is down,
+# more and more of them wait.
 DECIDED_AT_ONCE = 64
 
 _Watched = tuple[NonceSlot, list[Attempt]]
 
 
 def confirm(context: TxContext, heads: Heads) -> StepResult | None:
-    """Take note of everything that happened to open nonces; None: nothing did.
+    """Record everything that happened to open nonces; return None if nothing did.
 
-    Lower nonces come first, so that what fell out of a pool goes back in their order. A receipt
-    that is known and not final is not asked for again while its block is the chain's; of those
-    that too few witnesses confirm, some at a time.
+    Lower nonces come first, so that transactions dropped from a pool are sent again in order. A
+    known receipt that is not final is not requested again while its block is canonical. Nonces that
+    too few witnesses confirm are checked in turns.
 
     Raises:
         TransientError: no endpoint answers.
-        InputError: an endpoint is of another chain.
+        InputError: an endpoint serves another chain.
     """
     context.publisher.lines.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:
@@ -83,42 +83,42 @@ def confirm(context: TxContext, heads: Heads) -> StepResult | None:
 
 @dataclass
 class _Pass:
-    """One look at the open nonces of a context, and what the endpoints show of them."""
+    """One pass over the open nonces of a context, with the receipts that the endpoints show."""
 
     context: TxContext
     heads: Heads
     watched: Sequence[_Watched]
-    # Nonces that would be decided, if enough endpoints agreed.
+    # Nonces that would be decided if enough endpoints agreed.
     undecided: int = field(default=0, init=False)
-    # Of these, used ones of which no endpoint shows a receipt.
+    # The part of these whose nonce is used although no endpoint shows a receipt.
     without_receipt: int = field(default=0, init=False)
 
     @cached_property
     def seen(self) -> ReceiptQuorum:
-        """What the endpoints show of every attempt, in one batch for each."""
+        """The receipts of every attempt, requested in one batch from each endpoint."""
         hashes = [one.signed.tx_hash for _, attempts in self.watched for one in attempts]
         lines = self.context.publisher.lines
         return look_for(lines, hashes) if hashes else ReceiptQuorum((), lines.quorum)
 
     @cached_property
     def used(self) -> int:
-        """How many of our nonces are used up at the final block, by the first that answers."""
+        """The number of used nonces at the final block, from the first endpoint that answers."""
         account, final = self.context.account, hex(self.heads.final.number)
         return nonce_at(self.context.publisher.lines, account.address, final)
 
     def show(self, left_out: int = 0) -> None:
-        """Let whoever watches know what is not decided; `left_out` waits for its turn."""
+        """Set the metrics of undecided nonces; `left_out` of them were not checked in this pass."""
         UNDECIDED.labels(self.context.role).set(self.undecided + left_out)
         WITHOUT_RECEIPT.labels(self.context.role).set(self.without_receipt)
 
     def may_wait(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
-        """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
+        """Return whether a call needs no action: it is in the pool, or was not sent."""
         if slot.state is NonceState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
             return False
         return not any(self._is_due(one) for one in _in_pools(attempts))
 
     def look_at(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Write down what happened to one nonce, or send it again; None: neither."""
+        """Record what happened to one nonce, or send it again; return None if neither."""
         receipt = receipt_that_stands(self.context, self.seen, _hashes(attempts), slot.block_hash)
         if receipt is None:
             return self._missing(slot, attempts)
@@ -133,7 +133,10 @@ class _Pass:
         return finalize(self.context, slot, won, receipt)
 
     def _missing(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """No receipt: a reorg took it, somebody else used the nonce, or it is in no block yet."""
+        """Handle a nonce without a receipt.
+
+        It was reorged, used by a foreign transaction, or is unmined.
+        """
         if slot.state is NonceState.MINED:
             return self._hidden(slot, attempts)
         if self.used > slot.nonce:
@@ -147,7 +150,10 @@ class _Pass:
         return self._send_again(slot, attempts)
 
     def _hidden(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""
+        """Handle a receipt that disappeared.
+
+        A reorg removed it, or the endpoints do not show it.
+        """
         if self._is_gone(slot, attempts):
             for attempt in attempts:
                 self.context.rebroadcasts.reset_wait(attempt.id)
@@ -159,9 +165,9 @@ class _Pass:
         return note_hidden(self.context, slot)
 
     def _send_again(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> StepResult | None:
-        """Send the newest bytes again if they are due, and older ones while those are refused.
+        """Rebroadcast the newest attempt if it is due, and older ones while newer ones are refused.
 
-        None: nothing was due, or every endpoint answers as it did the last time.
+        The result is None if nothing was due, or every endpoint answered as the last time.
         """
         steps: list[StepResult] = []
         for attempt in _in_pools(attempts):
@@ -174,15 +180,17 @@ class _Pass:
         return as_one("sent", steps)
 
     def _is_due(self, attempt: Attempt) -> bool:
-        """Tell whether it is to be sent again; a reorg may have put the head below that block."""
+        """Return whether an attempt is due for a rebroadcast; a reorg may have lowered the head."""
         sent_at = attempt.last_sent_block
         wait_blocks = self.context.rebroadcasts.wait_blocks(attempt.id)
         return sent_at is not None and abs(self.heads.latest.number - sent_at) >= wait_blocks
 
     def _is_gone(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
-        """Tell whether a receipt is really gone: silence, or a node that lags, takes none away.
+        """Return whether a reorg removed the receipt.
 
-        Nor do endpoints that show none, while the block is the chain's and has the transaction.
+        A missing answer or a lagging node does not count.
+
+        The receipt also stays while an endpoint shows the block with the transaction in it.
         """
         number, block_hash = slot.block_number, slot.block_hash
         if number is None or block_hash is None:
@@ -209,10 +217,10 @@ def _hashes(attempts: Sequence[Attempt]) -> list[Hash]:
 def _chosen(
     context: TxContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
-    """Return whose receipts to ask for now, by nonce, and how many wait for their turn.
+    """Return the slots whose receipts to request now, by nonce, and how many wait for a later pass.
 
-    All that are not to be decided yet; of the others the lowest, and some more by turns: one that
-    nobody can decide keeps no other waiting.
+    All slots that are not final are selected. Of the others the lowest are selected, and some more
+    in turns, so that a nonce that cannot be decided blocks no other.
     """
     late = [
         one
@@ -230,7 +238,7 @@ def _chosen(
 
 
 def _still_there(context: TxContext, slots: list[NonceSlot], heads: Heads) -> list[NonceSlot]:
-    """Return the mined slots whose block is still the chain's, and not final."""
+    """Return the mined slots whose block is canonical and not final."""
     young = [
         one
         for one in slots
@@ -242,7 +250,7 @@ def _still_there(context: TxContext, slots: list[NonceSlot], heads: Heads) -> li
 
 
 def _in_pools(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
-    """Yield the newest bytes, and older ones while everything newer was refused.
+    """Yield the newest attempt, and older ones while every newer one was refused.
 
     A pool that lost the earlier attempt may refuse the more expensive one for ever.
     """

@@ -1,4 +1,4 @@
-"""What becomes of a call that cannot go now: it waits with a visible reason, or it ends."""
+"""Defers a call that cannot be sent now, with a visible reason, or ends it."""
 
 import re
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
 
-# The class of a call that succeeded and did not do what it was sent for.
+# The error class of a call that succeeded without its expected event.
 WITHOUT_EFFECT_CLASS = "missing_effect"
-# Nothing is planned beside what a person stopped, nor beside what would only cost gas once more.
+# Error classes of held calls that stop new ones for the same subject: an operator stopped the call,
+# or another would only cost gas again.
 _STOPS = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
-# What clients say of a call that takes more gas than a block has.
+# How clients report a call that takes more gas than a block has.
 _TOO_MUCH_GAS = re.compile(
     r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
 )
@@ -30,7 +31,7 @@ def decisions(
     heads: Heads,
     stage: CallStage,
 ) -> list[Decision]:
-    """Ask the kinds of several calls whether each is still wanted, each kind once."""
+    """Return the decision about each call, with one review for each kind."""
     by_kind: dict[str, list[Intent]] = {}
     for call in calls:
         by_kind.setdefault(call.request.kind, []).append(call)
@@ -43,7 +44,7 @@ def decisions(
 
 
 def why_late(context: TxContext, uow: UnitOfWork, intent: Intent, heads: Heads) -> Decision | None:
-    """Tell that a call cannot land by its deadline any more; None: it may."""
+    """Return the decision to end a call that cannot meet its deadline, or None if it still may."""
     late = why_too_late(context, uow, intent.request.deadline, heads.latest.time)
     return None if late is None else Decision.end(IntentState.EXPIRED, late)
 
@@ -51,10 +52,12 @@ def why_late(context: TxContext, uow: UnitOfWork, intent: Intent, heads: Heads) 
 def refused(
     context: TxContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
-    """Do with a call that does not work now what its kind says; None: it waits for it already.
+    """Apply the decision of its kind to a call whose simulation failed.
+
+    The result is None if the call already waits for the same reason.
 
     Raises:
-        TransientError: nobody tells the kind what it asks.
+        TransientError: no endpoint answers the kind's queries.
     """
     if result.outcome is PreflightOutcome.UNKNOWN and _TOO_MUCH_GAS.search(result.reason):
         TOO_BIG.labels(context.role).set(1)
@@ -65,7 +68,7 @@ def refused(
 
 
 def follow(context: TxContext, intent: Intent, decision: Decision) -> StepResult | None:
-    """Let a call wait or end as was decided; None: it waits already, for the same."""
+    """Apply a decision to a call; return None if it already waits for the same reason."""
     with context.writing() as uow:
         return followed(context, uow, intent, decision)
 
@@ -73,7 +76,7 @@ def follow(context: TxContext, intent: Intent, decision: Decision) -> StepResult
 def followed(
     context: TxContext, uow: UnitOfWork, intent: Intent, decision: Decision
 ) -> StepResult | None:
-    """Do the same as a part of a commit."""
+    """Apply a decision as part of an open write transaction."""
     error_class, text = decision.why
     intents, kind = uow.outbox.intents, intent.request.kind
     if decision.instead is not None:
@@ -91,7 +94,7 @@ def followed(
 def wait(
     context: TxContext, intent: Intent, heads: Heads, why: tuple[str, str]
 ) -> StepResult | None:
-    """Look again at the next block; None: it waits already, for the same (class, text)."""
+    """Defer a call to the next block; return None if it already waits for that (class, text)."""
     return follow(context, intent, Decision.wait_a_block(heads, why))
 
 
@@ -101,6 +104,6 @@ def end(context: TxContext, intent: Intent, state: IntentState, reason: str) -> 
 
 
 def held_back(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
-    """Return what, as (kind, subject), is not planned anew before a person says so."""
+    """Return the (kind, subject) pairs that are not planned until an operator releases them."""
     held = uow.outbox.intents.in_states(account, [IntentState.HELD])
     return {(one.request.kind, one.request.subject) for one in held if one.error_class in _STOPS}

@@ -1,6 +1,6 @@
-"""A context in which all is looked at as ever, and nothing is signed, written or sent (dry runs).
+"""A context for dry runs: every check runs as usual, and nothing is signed, written or sent.
 
-The real code runs there, so that it cannot say something else than it does.
+The production code runs in it, so that a dry run cannot report anything else than the real run.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from oracle.txmgr.context import StepResult, TxContext
 
 
 class WriteWantedError(Exception):
-    """A dry run has come to what the real one would write down, or send."""
+    """Raised when a dry run reaches the point where the real run would write or send."""
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunContext(TxContext):
-    """Stops whoever wants to write or send; its keys stop whoever wants a signature."""
+    """A context that raises on every write or send; its keys raise on every signature."""
 
     @override
     def writing(self) -> NoReturn:
@@ -31,16 +31,16 @@ class DryRunContext(TxContext):
 
 
 def dry_context(context: TxContext) -> DryRunContext:
-    """Return the same account's context for a dry run."""
+    """Return a copy of the context for a dry run."""
     given = {field.name: getattr(context, field.name) for field in fields(context)}
     return DryRunContext(**{**given, "publisher": context.publisher.muted()})
 
 
 def dry_run_text(act: Callable[[], StepResult | None], otherwise: str) -> str | None:
-    """Say what an act in such a context would sign, else `otherwise`; None: it would do nothing.
+    """Return what an action would sign, else `otherwise`; return None if it would do nothing.
 
     Raises:
-        OracleError: whatever the act raises.
+        OracleError: whatever the action raises.
     """
     try:
         step = act()

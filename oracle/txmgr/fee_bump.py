@@ -1,8 +1,7 @@
-"""Pays more for the transaction that keeps the others waiting.
+"""Bumps the fee of the transaction that blocks the others.
 
-The lowest nonce without a receipt gets a fee bump: same nonce, same call, other fees. What
-was signed before is watched as well; one of them lands.
-See docs/explanation/transactions.md#fees.
+The lowest nonce without a receipt gets a fee bump: the same nonce and call with higher fees.
+Earlier attempts are still watched; one of them lands. See docs/explanation/transactions.md#fees.
 """
 
 from typing import NamedTuple
@@ -23,17 +22,19 @@ from oracle.txmgr.replacement_offer import TOO_LITTLE, Replacement, offer
 from oracle.txmgr.signing_queue import signed_call
 from oracle.txmgr.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
 
-# A call that others wait behind is bumped after so many blocks
-# (docs/explanation/reports.md#when-to-publish).
+# An urgent call is bumped after this many blocks (docs/explanation/reports.md#when-to-publish).
 _URGENT_BLOCKS = 2
-# The gas of older bytes is estimated once more: the state has moved on.
+# Gas is estimated again after this many blocks, because the state has changed.
 _OLD_BLOCKS = 10
-# A pool has refused the newest bytes for what they pay, or for their gas: no use to wait.
+# A pool refused the newest attempt for its fee or its gas, so waiting is useless.
 _REFUSED = TOO_LITTLE | {SendOutcome.INTRINSIC.value}
 
 
 class _Gas(NamedTuple):
-    """The gas of a fee bump; None: it would fail, and why. `is_malformed`: as it is, for ever."""
+    """The gas limit of a fee bump, or None with a `reason` if the call would fail.
+
+    `is_malformed`: the call can never land as it is.
+    """
 
     limit: int | None
     why: str = ""
@@ -41,7 +42,7 @@ class _Gas(NamedTuple):
 
 
 def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Sign a fee bump for the lowest nonce that waits, once it is due; None: it is not."""
+    """Sign a fee bump for the lowest unconfirmed nonce if it is due; return None if it is not."""
     with context.store.reading() as uow:
         is_paused = uow.outbox.accounts.paused_because(context.account) is not None
         waiting = None if is_paused else lowest(uow, context)
@@ -57,7 +58,8 @@ def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
     deadline = waiting.intent.request.deadline
     with context.store.reading() as uow:
         late = why_too_late(context, uow, deadline, heads.latest.time)
-    # A dearer one would be as late; but nothing behind it lands before its nonce is used.
+    # A more expensive attempt would be too late as well, but later nonces can land only after this
+    # one is used.
     if late is not None and not _is_in_the_way(context, waiting):
         return None
     gas = _gas(context, waiting, heads)
@@ -67,19 +69,19 @@ def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def bump_now(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
-    """Sign and send a fee bump at once, because an operator says so; the caps hold.
+    """Sign and send a fee bump at once, on an operator's request; the caps apply.
 
     Raises:
-        InputError: see `prepared_bump`.
+        InputError: see `prepare_bump`.
     """
     return bump(context, prepared_bump(context, heads, intent_id), heads)
 
 
 def bump(context: TxContext, bumped: Replacement, heads: Heads) -> StepResult:
-    """Sign and send what `prepared_bump` allows.
+    """Sign and send a prepared fee bump.
 
     Raises:
-        InputError: somebody has used up the budgets since.
+        InputError: the budgets were used up in the meantime.
     """
     step = _sign_and_store_bump(context, bumped)
     if step is None:
@@ -91,11 +93,11 @@ def bump(context: TxContext, bumped: Replacement, heads: Heads) -> StepResult:
 
 
 def prepared_bump(context: TxContext, heads: Heads, intent_id: int) -> Replacement:
-    """Return the fee bump of a call, gas and fees, where nothing forbids it; writes nothing.
+    """Return the fee bump of a call, gas and fees included, without writing anything.
 
     Raises:
         InputError: there is no such intent, it waits for no receipt or for a lower nonce, it is
-            in a block, it would fail, or a cap, a budget or our ether forbids it.
+            mined, it would fail, or a cap, a budget or the balance forbids the bump.
         TransientError: no endpoint answers.
     """
     context.publisher.lines.check_chain(context.account.chain_id)
@@ -122,7 +124,7 @@ def prepared_bump(context: TxContext, heads: Heads, intent_id: int) -> Replaceme
 
 
 def lowest(uow: UnitOfWork, context: TxContext) -> UnconfirmedNonce | None:
-    """Return the lowest nonce without a receipt, where its newest bytes were sent."""
+    """Return the lowest nonce without a receipt if its newest attempt was sent, else None."""
     for slot in uow.outbox.slots.watched(context.account):
         if slot.state is NonceState.MINED:
             continue
@@ -135,7 +137,7 @@ def lowest(uow: UnitOfWork, context: TxContext) -> UnconfirmedNonce | None:
 
 
 def send_newest(context: TxContext, slot: NonceSlot, heads: Heads) -> StepResult | None:
-    """Send the bytes that were signed last for a nonce, where they were not sent yet."""
+    """Send the newest attempt of a nonce if it was not sent yet."""
     with context.store.reading() as uow:
         attempts = uow.outbox.slots.attempts(slot)
     if not attempts or attempts[-1].sends:
@@ -148,7 +150,10 @@ def _is_urgent(uow: UnitOfWork, context: TxContext, waiting: UnconfirmedNonce) -
 
 
 def _has_attempts_left(context: TxContext, waiting: UnconfirmedNonce) -> bool:
-    """Tell whether one more may be signed; else the best of them is sent again and again."""
+    """Return whether another attempt may be signed.
+
+    Else the best attempt is sent again and again.
+    """
     is_left = len(waiting.attempts) < context.sending.max_attempts
     ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not is_left))
     return is_left
@@ -159,7 +164,7 @@ def _is_due(
 ) -> bool:
     waited, answer = heads.latest.number - waiting.sent_block, waiting.newest.last_error_class
     if answer == SendOutcome.NONCE_TOO_LOW.value:
-        # One of the hashes, or somebody else's, has been mined: the watcher will see.
+        # One of our transactions or a foreign one has been mined; the confirmer will record it.
         return False
     if answer in _REFUSED:
         return waited >= 1
@@ -169,7 +174,7 @@ def _is_due(
 
 
 def _has_waited_seconds(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> bool:
-    """Tell it in the chain's time: our own clock may jump."""
+    """Return whether `bump_seconds` have passed in chain time; the local clock may jump."""
     block = context.publisher.lines.ask("eth_getBlockByNumber", hex(waiting.sent_block), False)
     if not isinstance(block, dict):
         return False
@@ -178,14 +183,14 @@ def _has_waited_seconds(context: TxContext, waiting: UnconfirmedNonce, heads: He
 
 
 def _gas(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
-    """Return the gas of the fee bump: as before, and anew where the bytes are old, or refused."""
+    """Return the gas of the fee bump: unchanged, or estimated again if it is old or was refused."""
     now, request = waiting.newest.signed.gas_limit, waiting.intent.request
     is_refused = waiting.newest.last_error_class == SendOutcome.INTRINSIC.value
     first = waiting.attempts[0].first_sent_block or 0
     verdict = context.preflight(request.calldata, request.contract)
     if verdict.outcome is PreflightOutcome.REFUSED and not _is_in_the_way(context, waiting):
-        # It fails as things are: more money makes it fail sooner. Another call, or a human's
-        # `outbox cancel`, takes its nonce; a reorg may make it good again.
+        # The call fails in the present state, and a higher fee makes it fail sooner. Another call
+        # or `outbox cancel` takes its nonce; a reorg may make the call valid again.
         return _Gas(None, f"it would fail ({verdict.reason}); `outbox cancel` frees its nonce")
     if not is_refused and heads.latest.number - first < _OLD_BLOCKS:
         return _Gas(now)
@@ -200,10 +205,10 @@ def _gas(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
 
 
 def _more_gas(waiting: UnconfirmedNonce, limit: int | None, most: int) -> _Gas:
-    """Return the gas for a call that was refused for it."""
+    """Return a new gas limit for a call that was refused for its gas."""
     now = waiting.newest.signed.gas_limit
     if limit is not None and limit <= now <= most:
-        # The endpoints estimate what their pools refuse.
+        # The estimates of the endpoints are too low for their own pools.
         limit = min(now + now // 4, most)
     if limit is not None and limit != now:
         return _Gas(limit)
@@ -213,7 +218,7 @@ def _more_gas(waiting: UnconfirmedNonce, limit: int | None, most: int) -> _Gas:
 
 
 def _rest(context: TxContext, reason: str) -> None:
-    """Let the account rest: no block takes this call, and all others wait behind it."""
+    """Pause the account: no block accepts this call, and all others wait behind it."""
     with context.writing() as uow:
         uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 
@@ -225,7 +230,7 @@ def _is_in_the_way(context: TxContext, waiting: UnconfirmedNonce) -> bool:
 
 
 def _bump(context: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResult | None:
-    """Sign the fee bump, within every cap; None: no cap, budget or ether is left for 10 % more."""
+    """Sign the fee bump within every limit; return None if no limit allows the minimum raise."""
     found = offer(context, waiting, limit, waiting.intent.request.calldata)
     fees, beside = found.fees, found.beside
     step = (
@@ -238,7 +243,7 @@ def _bump(context: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResu
 
 
 def _sign_and_store_bump(context: TxContext, bumped: Replacement) -> StepResult | None:
-    """Sign and store it; None: no budget is left for it any more."""
+    """Sign and store a fee bump; return None if the budget is used up."""
     slot, intent, limit, fees = (
         bumped.waiting.slot,
         bumped.waiting.intent,
@@ -247,7 +252,7 @@ def _sign_and_store_bump(context: TxContext, bumped: Replacement) -> StepResult 
     )
     signed = signed_call(context, intent, slot.nonce, fees, limit)
     with context.writing() as uow:
-        # Looked at once more, in the commit that reserves.
+        # Checked again in the commit that reserves the cost.
         if bumped.cost > nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.reserve(intent, bumped.cost)

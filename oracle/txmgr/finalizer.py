@@ -1,4 +1,4 @@
-"""What is written down when a nonce comes to its end: final, reverted, without effect, foreign."""
+"""Records the end of a nonce: final, reverted, without effect, or used by a foreign transaction."""
 
 import structlog
 
@@ -20,7 +20,7 @@ from oracle.txmgr.client.receipts import Receipt, SimulatedCall, why_reverted
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
-# What a person does about a transaction of our key that is not ours.
+# The options of an operator when the key signed a transaction that the database lacks.
 TWO_WAYS_OUT = (
     "where it is yours (an old copy of the database, another program), stop the daemon and "
     "`qos-oracle outbox rebuild --from-chain --yes`; where it is not, rotate the key"
@@ -28,13 +28,13 @@ TWO_WAYS_OUT = (
 
 
 def describe_transaction(use: Use) -> str:
-    """Name a transaction, its block and its target."""
+    """Return a transaction's hash, block and target as text."""
     target = "deploys a contract" if use.to is None else f"calls {use.to}"
     return f"{use.hash} (block {use.block_number}, {target})"
 
 
 def note_mined(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
-    """Note a receipt, or another one after a reorg: not final yet."""
+    """Record a receipt that is not final, or another receipt after a reorg."""
     cost = paid(context, slot, won, receipt)
     mined = Mined(
         receipt.block_number,
@@ -51,7 +51,7 @@ def note_mined(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Recei
 
 
 def note_taken_back(context: TxContext, slot: NonceSlot) -> StepResult:
-    """Note that a reorg took the receipt away."""
+    """Record that a reorg removed the receipt."""
     with context.writing() as uow:
         uow.outbox.slots.unmined(slot, context.stamp)
     TAKEN_BACK.inc()
@@ -59,9 +59,9 @@ def note_taken_back(context: TxContext, slot: NonceSlot) -> StepResult:
 
 
 def finalize(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
-    """Close a nonce by the receipt that the endpoints agree on, in a final block.
+    """Close a nonce by a receipt in a final block that the endpoints agree on.
 
-    Status 1 without the event that the call was sent for is no success: it is held.
+    A successful receipt without the expected event is not a success: the call is held.
     """
     intent = _intent(context, slot)
     request = intent.request
@@ -83,13 +83,13 @@ def finalize(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt
 
 
 def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
-    """Note that somebody else's transaction used the nonce: its sender is paused."""
+    """Record that a foreign transaction used the nonce, and pause the sender."""
     reason = _told_of(context, slot, use)
     with context.writing() as uow:
         bound = uow.outbox.intents.bound_to(context.account, slot.nonce)
         uow.outbox.slots.lose_to_foreign(slot, context.stamp, reason)
         pause = uow.outbox.accounts.paused_because(context.account)
-        # One that says how far the account was overtaken says more.
+        # An existing pause for a foreign transaction is kept, because it has more details.
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             uow.outbox.accounts.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
         for intent in bound:

@@ -1,7 +1,7 @@
-"""Sends the calls of one account: assigns nonces, signs, broadcasts, confirms, retries.
+"""Sends the calls of one account: assigns nonces, signs, broadcasts, confirms and retries.
 
-Each step is one commit that comes before the effect it allows: after a crash between two steps
-the next process continues with the same nonces and the same bytes.
+Each step is one commit before the effect that it allows. After a crash between two steps the next
+process continues with the same nonces and the same bytes.
 """
 
 from collections import Counter
@@ -27,9 +27,9 @@ _LOOKED_AT = 50
 
 
 def retry_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Plan what a kind wants in the place of a call that reverted; None: nothing to plan.
+    """Plan a new call in place of a reverted one; return None if there is nothing to plan.
 
-    Whether it is still wanted, and still works, is looked at when it is made ready.
+    Whether the new call is still wanted and works is checked when it is admitted.
     """
     with context.store.reading() as uow:
         failed = uow.outbox.intents.newest(_LOOKED_AT, IntentState.REVERTED)
@@ -53,7 +53,7 @@ def retry_next(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def assign(context: TxContext, heads: Heads) -> StepResult | None:
-    """Give the lowest free nonces to calls that are ready; None: none is, or none may be."""
+    """Assign the lowest free nonces to ready calls; return None if none is ready or may be sent."""
     with context.store.reading() as uow:
         if not _next_calls(uow, context) or not may_sign(context):
             return None
@@ -61,7 +61,7 @@ def assign(context: TxContext, heads: Heads) -> StepResult | None:
     given: list[tuple[Intent, int]] = []
     waits: list[StepResult] = []
     with context.writing() as uow:
-        # Looked at once more, in the commit that gives the nonces.
+        # Checked again in the commit that assigns the nonces.
         ready = _next_calls(uow, context)
         budget = Budget.of(uow, context, balance)
         said = decisions(uow, context, ready, heads, CallStage.ASSIGN)
@@ -96,7 +96,7 @@ def _step(given: Sequence[tuple[Intent, int]]) -> StepResult | None:
 
 
 def _next_calls(uow: UnitOfWork, context: TxContext) -> list[Intent]:
-    """Return the ready calls that may have a nonce now, the most urgent first."""
+    """Return the ready calls that may get a nonce now, the most urgent first."""
     ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
     if not ready or uow.outbox.accounts.paused_because(context.account) is not None:
         return []
@@ -110,7 +110,7 @@ def _next_calls(uow: UnitOfWork, context: TxContext) -> list[Intent]:
 def _free_of_their_kind(
     uow: UnitOfWork, context: TxContext, ready: Sequence[Intent]
 ) -> Iterator[Intent]:
-    """Yield those of which not too many are on their way, themselves included."""
+    """Yield the ready calls that stay within the `max_in_flight` of their kind."""
     at_most = {one.request.kind: context.registry.kind_of(one).max_in_flight for one in ready}
     under_way: Counter[str] = Counter()
     if any(most is not None for most in at_most.values()):
@@ -126,7 +126,7 @@ def _free_of_their_kind(
 
 
 _STAGES = (
-    # What has a nonce goes first, so that no higher nonce ever waits for a lower one.
+    # Calls with a nonce go first, so that no higher nonce waits for a lower one.
     broadcast_unsent,
     sign_assigned,
     replace_next,
@@ -139,12 +139,12 @@ _STAGES = (
 
 @dataclass(frozen=True, slots=True)
 class TransactionManager:
-    """One account's calls, `context.batch_size` at a time; it knows none of its customers."""
+    """The transaction manager of one account; each step handles `context.batch_size` calls."""
 
     context: TxContext
 
     def step(self, heads: Heads) -> StepResult | None:
-        """Take the most urgent step, with all that can be taken along; None: nothing now."""
+        """Run the most urgent stage that has work; return None if none has."""
         context = self.context
         if context.is_stopped():
             return None
@@ -153,25 +153,25 @@ class TransactionManager:
         return resumed or next((step for step in steps if step is not None), None)
 
     def confirm(self, heads: Heads) -> StepResult | None:
-        """Take note of what happened to open nonces; None: nothing did.
+        """Record what happened to open nonces; return None if nothing did.
 
         Raises:
             TransientError: no endpoint answers.
-            InputError: an endpoint is of another chain.
+            InputError: an endpoint serves another chain.
         """
         return confirm(self.context, heads)
 
     def sync_nonces(
         self, *, is_running: bool = False, if_known: Callable[[], None] | None = None
     ) -> StepResult | None:
-        """Compare our nonces with the chain's, at a start and now and then (`is_running`).
+        """Compare the nonces with the chain, at the start and periodically (`is_running`).
 
-        Where the chain is ahead of us a start is refused, while a running account is paused.
-        `if_known`: what else follows from a start that finds the account at rest for it already.
+        If the chain is ahead, a start is refused, while a running account is paused.
+        `on_known_conflict` is called at a start whose account is already paused for that reason.
 
         Raises:
-            NonceAheadError: at a start: the chain has seen nonces that we never gave out.
-            InputError, TransientError: see `nonce_sync.reconcile`.
+            NonceAheadError: at a start, the chain has nonces that this database never assigned.
+            InputError, TransientError: see `nonce_sync.reconcile_nonces`.
         """
         if is_running:
             return compare_again(self.context)

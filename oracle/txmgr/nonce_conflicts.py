@@ -1,9 +1,9 @@
-"""What becomes of a sender that the chain has overtaken.
+"""Handles a sender whose nonce on the chain is ahead of the database.
 
-Somebody else uses its key, or our database is old. A start is refused: a person is there. A daemon
-that runs goes on without that sender; it rests until a person says that it may go on.
-See docs/explanation/transactions.md#states and docs/explanation/transactions.md#crash-points;
-decision 0110.
+Another program uses its key, or the database is an old copy. A start is refused, because an
+operator is present. A running daemon pauses the sender until an operator releases it. See
+docs/explanation/transactions.md#states and docs/explanation/transactions.md#crash-points; decision
+0110.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.finalizer import TWO_WAYS_OUT, describe_transaction
 from oracle.txmgr.nonce_sync import NonceAheadError, reconcile
 
-# What a reason of ours has in it, and what stands before the one that it took the place of.
+# The text that marks a pause for a nonce conflict, and the one before the reason of the pause that
+# it replaced.
 _OURS = "this database gave out only those below"
 _BEFORE = "; it rested before, "
 
@@ -27,13 +28,14 @@ _BEFORE = "; it rested before, "
 def compare_at_start(
     context: TxContext, if_known: Callable[[], None] | None = None
 ) -> StepResult | None:
-    """As `reconcile`, at the start of a daemon: one whose sender is paused for it may start.
+    """Reconcile nonces at the start of a daemon; a sender paused for this conflict may start.
 
-    `if_known` is done then: an old copy of the database may hold that pause as well.
+    `on_known_conflict` is called in that case, because an old copy of the database may contain the
+    pause as well.
 
     Raises:
-        NonceAheadError: the chain has overtaken the sender, and nobody was told yet.
-        InputError, TransientError: as `reconcile`.
+        NonceAheadError: the chain is ahead of the sender, and no pause is stored for it.
+        InputError, TransientError: see `reconcile_nonces`.
     """
     try:
         return reconcile(context)
@@ -43,16 +45,16 @@ def compare_at_start(
             raise
         if if_known is not None:
             if_known()
-        # What it rests for is known; that the chain has gone on since needs no other proof.
+        # The conflict is recorded already; further nonces on the chain need no other proof.
         return None
 
 
 def compare_again(context: TxContext) -> StepResult | None:
-    """As `reconcile`, in a daemon that runs: the sender is paused where the chain is ahead.
+    """Reconcile nonces in a running daemon, and pause the sender if the chain is ahead.
 
     Raises:
-        InputError, TransientError: as `reconcile`: no endpoint answers, one alone counts more, or
-            the database itself has lost nonces; or nobody shows what used the nonces.
+        InputError, TransientError: see `reconcile_nonces`; or the endpoints do not agree on the
+            transaction that used the nonces.
     """
     try:
         return reconcile(context)
@@ -69,9 +71,9 @@ def compare_again(context: TxContext) -> StepResult | None:
 
 
 def _first_beyond(context: TxContext, ahead: NonceAheadError) -> Use | None:
-    """Return the transaction that used the first nonce beyond ours; None: it is not agreed on.
+    """Return the transaction that used the first nonce beyond ours, or None without agreement.
 
-    A count is no proof: whoever says that a key is used elsewhere has the transaction in hand.
+    A transaction count is no proof: an endpoint that reports one must show the transaction.
     """
     lines, account = context.publisher.lines, context.account
     wanted = NonceQuery(account.chain_id, account.address, ahead.known)
@@ -89,7 +91,7 @@ def _is_told(pause: Pause | None, counted: str) -> bool:
 
 
 def _pause_sender(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
-    """Pause the sender."""
+    """Pause the sender, and log the transaction that used its nonce."""
     address, counted = context.account.address, _counted(context, ahead)
     reason = (
         f"{counted}: nonce {ahead.known} was used by {describe_transaction(use)}; {TWO_WAYS_OUT}; "
@@ -98,7 +100,7 @@ def _pause_sender(context: TxContext, ahead: NonceAheadError, use: Use) -> StepR
     earlier = _pause_of(context)
     is_told = earlier is not None and _OURS in earlier.reason
     with context.writing() as uow:
-        # It takes the place of every other pause: some end by themselves.
+        # It replaces every other pause, because some of them end automatically.
         uow.outbox.accounts.pause(
             context.account, PauseKind.FOREIGN, reason + _before(earlier), context.stamp
         )
@@ -117,7 +119,7 @@ def _pause_sender(context: TxContext, ahead: NonceAheadError, use: Use) -> StepR
 
 
 def _before(earlier: Pause | None) -> str:
-    """Keep why it rested before: whoever releases it ends that pause as well."""
+    """Return the reason of the replaced pause: releasing the new pause ends the old one as well."""
     if earlier is None:
         return ""
     if _OURS in earlier.reason:

@@ -1,4 +1,4 @@
-"""Compares the outbox with the chain before anything is sent.
+"""Reconciles the outbox with the nonces on the chain before anything is sent.
 
 See docs/explanation/transactions.md#crash-points.
 """
@@ -15,14 +15,14 @@ from oracle.txmgr.client.chain_nonces import Count, counts_of
 from oracle.txmgr.context import StepResult, TxContext
 
 _REBUILD = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
-# So many missing nonces are named; the others are counted.
+# How many missing nonces an error names; the others are counted.
 _MAX_NAMED = 5
 
 
 class NonceAheadError(InputError):
-    """The chain has seen nonces of an account that this database knows, and never gave out.
+    """The chain has nonces of a known account that this database never assigned.
 
-    `highest` is the highest count of an endpoint, `known` the next nonce of this database.
+    `highest` is the highest count of an endpoint, `next_nonce` the next nonce of this database.
     """
 
     def __init__(self, address: Address, highest: int, known: int) -> None:
@@ -37,17 +37,16 @@ class NonceAheadError(InputError):
 def reconcile(context: TxContext) -> StepResult | None:
     """Enroll the transmitter at its first start; later check that no nonce is missing.
 
-    Everything else heals by itself: what has a nonce and no bytes is signed, what has bytes is
-    sent, what was sent is looked for. What does not heal is refused, and nothing is repaired
-    silently. What the chain has counted is believed where two witnesses report it, or the only
-    one.
+    Everything else recovers by itself: a nonce without bytes is signed, stored bytes are sent, and
+    sent transactions are watched. A state that cannot recover raises an error, and nothing is
+    repaired silently. A count is accepted if two witnesses report it, or the only one.
 
     Raises:
-        NonceAheadError: the chain has seen nonces that this database never gave out.
-        InputError: the database has lost nonces that it did give out, or knows none of an account
-            that has sent; or an endpoint is of another chain.
-        TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in
-            no pool any more.
+        NonceAheadError: the chain has nonces that this database never assigned.
+        InputError: the database has lost nonces that it assigned, or does not contain an account
+            that has sent; or an endpoint serves another chain.
+        TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in no
+            pool any more.
     """
     context.publisher.lines.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:
@@ -70,9 +69,9 @@ def reconcile(context: TxContext) -> StepResult | None:
 
 
 def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
-    """Say why a start would refuse a sender that this database knows; only reads.
+    """Return why a start would refuse a known sender, or None; writes nothing.
 
-    None: it would not, or too few witnesses count more.
+    The result is also None if too few witnesses count more nonces than the database.
     """
     with store.reading() as uow:
         known = uow.outbox.accounts.next_nonce(account) or 0
@@ -90,8 +89,8 @@ def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
 
 
 def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None) -> None:
-    """Refuse a chain that has seen more of the account than this database gave out."""
-    # What only waits in the pool matters to a database that knows nothing of it.
+    """Raise an error if the chain has more nonces of the account than this database assigned."""
+    # Pending transactions matter only to a database that does not contain the account.
     used = {count.endpoint: count.pending if known is None else count.mined for count in counts}
     ahead = {endpoint: number for endpoint, number in used.items() if number > (known or 0)}
     if not ahead:
@@ -113,7 +112,7 @@ def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None)
 
 
 def _check_gaps(context: TxContext, counts: Sequence[Count]) -> None:
-    """Raise TransientError if a nonce that was rebuilt while it waited is in no pool any more.
+    """Raise TransientError if a nonce that was rebuilt while pending is in no pool any more.
 
     No later nonce can land.
     """

@@ -1,8 +1,7 @@
-"""Writes down what the chain has seen of an account and the database has not.
+"""Rebuilds the outbox of an account from the chain after the database was lost or restored.
 
-An old copy, or none at all: what the lost one sent is read from the blocks, by nonce. No nonce is
-ever given out again.
-See docs/explanation/transactions.md#crash-points.
+The transactions that the lost database sent are read from the blocks, by nonce. No nonce is ever
+assigned again. See docs/explanation/transactions.md#crash-points.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +16,12 @@ from oracle.txmgr.context import TxContext
 
 @dataclass(frozen=True, slots=True)
 class RecoveryFindings:
-    """What rebuilding would write; `known` None: the database does not know the account.
+    """The changes that a rebuild would write; `next_nonce` is None if the account is not stored.
 
-    `nonces` get a slot each, `spent` tells what used them where the blocks do. `nonces_ahead` are
-    nonces of calls of this database that the lost one, or another program, used for something
-    else. `dropped`
-    were rebuilt while they waited in a pool, and no pool has them any more.
+    `nonces` get a slot each, and `spent` holds the transactions that used them, if the blocks have
+    them. `nonces_ahead` are nonces of calls of this database that the lost database or another
+    program used for something else. `dropped` nonces were rebuilt while pending, and no pool has
+    them any more.
     """
 
     account: Account
@@ -36,7 +35,7 @@ class RecoveryFindings:
 
     @property
     def is_nothing(self) -> bool:
-        """The database has seen all that the chain has."""
+        """Whether the database has everything that the chain has."""
         return not self.may_have_lost_more and not self.dropped
 
     @property
@@ -46,10 +45,10 @@ class RecoveryFindings:
 
 
 def compare_with_chain(context: TxContext, most_blocks: int) -> RecoveryFindings:
-    """Compare the account's nonces with the chain's; walk back at most `most_blocks` blocks.
+    """Compare the account's nonces with the chain, back to at most `max_blocks` blocks.
 
     Raises:
-        TransientError: too few witnesses answer, or agree on how far the chain has counted.
+        TransientError: too few witnesses answer, or agree on the transaction count.
     """
     account, lines = context.account, context.publisher.lines
     count = _fetch_agreed_count(context)
@@ -67,7 +66,7 @@ def compare_with_chain(context: TxContext, most_blocks: int) -> RecoveryFindings
         dropped = uow.outbox.gaps.of(account, count.pending)
     lowest = min([known or 0, *(nonce for nonce, _ in open_nonces), *lost])
     spent = spent_nonces(lines, account.address, range(lowest, count.mined), most_blocks)
-    # Of a database that is lost altogether, what lies too deep is not written down at all.
+    # If the whole database was lost, transactions below the searched blocks are not written.
     first = min(spent, default=count.mined) if known is None else known
     nonces = range(first, max(first, count.pending))
     nonces_ahead = [
@@ -94,13 +93,13 @@ def rebuild_outbox(
     actor: str,
     also: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
 ) -> None:
-    """Write it down, in one commit: final slots, the next nonce, and what else `also` writes.
+    """Write the findings in one commit: final slots, the next nonce, and what `write_extra` adds.
 
-    A nonce that no pool has any more is given to a no-op, which the daemon sends: what stands
-    behind it could never land.
+    A nonce that no pool has any more is given to a no-op, which the daemon sends, because no later
+    nonce could land.
 
     Raises:
-        TransientError: the database is not as it was when `look` looked.
+        TransientError: the database has changed since `compare_with_chain`.
     """
     stamp, account = context.stamp._replace(actor=actor), found.account
     with context.writing() as uow:
@@ -137,7 +136,7 @@ def _fetch_agreed_count(context: TxContext) -> Count:
 
 
 def _noop(account: Account, nonce: int) -> CallRequest:
-    """Return a call of nothing to ourselves, for each nonce that is to be filled."""
+    """Return a no-op call to the account itself, to fill a nonce."""
     return CallRequest(
         account=account,
         contract=account.address,

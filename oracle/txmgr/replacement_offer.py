@@ -1,4 +1,4 @@
-"""What may be offered in the place of bytes that wait, and which limit is in the way.
+"""Prices the replacement of an unconfirmed transaction, and names the limit that forbids it.
 
 See docs/explanation/transactions.md#fees.
 """
@@ -14,15 +14,15 @@ from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.unconfirmed import UnconfirmedNonce
 
-# A pool has refused the newest bytes for what they pay.
+# The pool refused the newest attempt for its fee.
 TOO_LITTLE = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
 
 
 class ReplacementFees(NamedTuple):
-    """Fees that beat everything signed for a nonce; None: `setting` allows `cap`, and no more.
+    """Fees that beat every attempt signed for a nonce; None if `setting` allows no more than `cap`.
 
-    `market`: what the next block takes; `replacing`: what pools take in the place of the old
-    bytes. All in wei for a unit of gas.
+    `market_fee`: the fee for the next block; `min_replacement_fee`: the fee at which pools accept a
+    replacement. All are in wei per gas.
     """
 
     fees: Fees | None
@@ -30,12 +30,12 @@ class ReplacementFees(NamedTuple):
     replacing: int
     cap: int
     setting: str
-    # What a rollup takes beside gas, in wei: a part of what is reserved.
+    # The rollup's charge in addition to gas, in wei; a part of the reserved cost.
     beside: int
 
     @property
     def why_none(self) -> str:
-        """Say for people what is in the way."""
+        """The reason why no fees are possible, as text for operators."""
         return (
             f"the market asks for {self.market} wei for each gas, a replacement takes "
             f"{self.replacing}, and {self.setting} allows {max(self.cap, 0)}"
@@ -43,22 +43,22 @@ class ReplacementFees(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """What may be signed now on a nonce that waits; a dry run ends here, the real one signs it."""
+    """A replacement that may be signed for a nonce; a dry run stops here."""
 
     waiting: UnconfirmedNonce
     gas_limit: int
     fees: Fees
-    # What a rollup takes beside gas, in wei.
+    # The rollup's charge in addition to gas, in wei.
     beside: int = 0
 
     @property
     def cost(self) -> int:
-        """Return what it may cost in all, in wei."""
+        """The maximum cost in wei."""
         return self.gas_limit * self.fees.max_fee + self.beside
 
     @property
     def text(self) -> str:
-        """Say for people what it pays."""
+        """The fee as text for operators."""
         return f"up to {self.fees.max_fee} wei for each gas"
 
 
@@ -70,14 +70,13 @@ def offer(
     *,
     must_land: bool = False,
 ) -> ReplacementFees:
-    """Price a replacement of `limit` gas within every cap, budget and our ether.
+    """Price a replacement of `gas_limit` gas within every cap, every budget and the balance.
 
-    Where the market is above them it is a raise and no more, in the place of the old bytes: to
-    offer all there is would leave no room for the raise that lands. `must_land`: there is none
-    then.
+    If the market is above them, the fees are raised by the minimum only: offering everything would
+    leave no room for the raise that lands. With `must_land` there are no fees in that case.
 
     Raises:
-        TransientError: no endpoint tells the market or the balance.
+        TransientError: no endpoint returns the fee market or the balance.
     """
     now, last = context.market(), dearest(waiting.attempts)
     beside = l1_cost(context, calldata, limit)
@@ -93,7 +92,7 @@ def offer(
 
 
 def dearest(attempts: Sequence[Attempt]) -> Fees:
-    """Return what a fee bump has to beat: the highest of each fee signed for the nonce."""
+    """Return the fees that a bump has to beat: the highest of each fee signed for the nonce."""
     return Fees(
         max(one.signed.max_fee_wei for one in attempts),
         max(one.signed.tip_wei for one in attempts),
@@ -103,9 +102,9 @@ def dearest(attempts: Sequence[Attempt]) -> Fees:
 def _cap(
     context: TxContext, waiting: UnconfirmedNonce, limit: int, beside: int
 ) -> tuple[int, str]:
-    """Return the most that a unit of gas may cost, and which limit says so.
+    """Return the maximum fee per gas, and the name of the limit.
 
-    `beside` in wei: what a rollup takes for it.
+    `l1_cost_wei` is the rollup's charge in addition to gas, in wei.
     """
     balance = context.balance()
     with context.store.reading() as uow:

@@ -1,6 +1,6 @@
-"""What has a nonce is looked at and priced once more, signed, and its bytes stored.
+"""Checks and prices calls that have a nonce once more, signs them and stores the signed bytes.
 
-Nothing is signed above a nonce that nothing is signed for.
+No nonce is signed above an unsigned one.
 """
 
 from collections.abc import Sequence
@@ -32,17 +32,17 @@ from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.context import StepResult, TxContext, counted
 from oracle.txmgr.deferral import wait
 
-# A nonce, and the call that has it.
+# A nonce slot and the call that it is assigned to.
 _Work = tuple[NonceSlot, Intent]
 _REFUSED = "the signer refused"
 
 
 def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> SignedBytes:
-    """Return the signed transaction. Ask for it outside of a transaction of the database.
+    """Return the signed transaction. Call it outside of a database transaction.
 
     Raises:
-        TransientError: the key cannot be reached, refused, or answered wrongly: its account
-            rests then, and nothing was stored.
+        TransientError: the key cannot be reached, refused, or returned a wrong signature; the
+            account is paused then, and nothing was stored.
     """
     rest = context.publisher.payer_backoff
     try:
@@ -52,7 +52,7 @@ def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> Signed
         is_wrong = isinstance(error, WrongSignatureError)
         reason = f"{WRONG_SIGNATURE if is_wrong else _REFUSED}: {error}"
         with context.writing() as uow:
-            # The first reason stands: a human has to look at it.
+            # The first reason is kept, because an operator has to review it.
             if uow.outbox.accounts.paused_because(context.account) is None:
                 uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
         raise TransientError(f"{context.account.address} rests: {reason}") from error
@@ -61,7 +61,7 @@ def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> Signed
 
 
 def may_sign(context: TxContext) -> bool:
-    """Tell whether the key may be asked: it neither rests nor waits for a human, and is ours."""
+    """Return whether the key may be used: it is not backing off and not paused for an operator."""
     if context.publisher.payer_backoff.left() > 0:
         return False
     with context.store.reading() as uow:
@@ -70,9 +70,9 @@ def may_sign(context: TxContext) -> bool:
 
 
 def backoff_reason(context: TxContext) -> str | None:
-    """Return why an account sends nothing that a person has to end; None: nothing of that kind.
+    """Return why an account is paused until an operator acts, or None if it is not.
 
-    What ends by itself is not told, and neither is what an operator wished for.
+    Pauses that end automatically, and those that an operator requested, are left out.
     """
     with context.store.reading() as uow:
         pause = uow.outbox.accounts.paused_because(context.account)
@@ -82,7 +82,7 @@ def backoff_reason(context: TxContext) -> str | None:
 
 
 def resume_refused(context: TxContext) -> StepResult | None:
-    """End the pause of a key that refused once its rest is over: it is asked again."""
+    """End the pause of a key that refused, once its backoff is over."""
     with context.store.reading() as uow:
         pause = uow.outbox.accounts.paused_because(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
@@ -95,7 +95,7 @@ def resume_refused(context: TxContext) -> StepResult | None:
 
 
 def sign_assigned(context: TxContext, heads: Heads) -> StepResult | None:
-    """Sign the lowest nonces that wait for it, up to the first that must not be signed."""
+    """Sign the lowest unsigned nonces, up to the first that must not be signed."""
     with context.store.reading() as uow:
         work = _unsigned(uow, context)
         vacant = uow.outbox.slots.vacant(context.account) if work else None
@@ -132,13 +132,13 @@ def _is_within_limits(pair: tuple[_Work, AdmissionCheck]) -> bool:
 
 
 def _most_per_gas(context: TxContext, intent: Intent) -> int:
-    """Return what is reserved for a unit of its gas, beside what a rollup takes for its data."""
+    """Return the reserved fee per gas, without the rollup's charge for data."""
     limit = intent.gas_limit or 1
     return ((intent.max_cost_wei or 0) - l1_cost(context, intent.request.calldata, limit)) // limit
 
 
 def _unsigned(uow: UnitOfWork, context: TxContext) -> list[_Work]:
-    """Return what has a nonce and no bytes, the lowest nonce first."""
+    """Return the nonces without signed bytes and their calls, the lowest nonce first."""
     assigned = uow.outbox.intents.in_states(context.account, [IntentState.ASSIGNED])
     by_nonce = {intent.nonce: intent for intent in assigned}
     slots = uow.outbox.slots.watched(context.account) if assigned else []
@@ -152,7 +152,7 @@ def _unsigned(uow: UnitOfWork, context: TxContext) -> list[_Work]:
 
 
 def _give_back(context: TxContext, work: Sequence[_Work], heads: Heads) -> StepResult:
-    """Take the nonces back that lie above a vacant one; their calls get the lowest ones anew."""
+    """Release the nonces above a vacant one; their calls get the lowest nonces again."""
     why = ("lower_nonce", "a lower nonce became free")
     stamp = context.stamp
     with context.writing() as uow:
@@ -164,12 +164,12 @@ def _give_back(context: TxContext, work: Sequence[_Work], heads: Heads) -> StepR
 def signed_call(
     context: TxContext, intent: Intent, nonce: int, fees: Fees, limit: int = 0
 ) -> SignedCall:
-    """Sign the call of an intent that has this nonce; the caller stores the bytes at once.
+    """Sign the call of an intent at this nonce; the caller stores the bytes at once.
 
-    `limit` in gas; 0: the intent's own. Ask for it outside of a transaction.
+    `gas_limit` 0 means the intent's own limit. Call it outside of a database transaction.
 
     Raises:
-        TransientError: the key gave no signature; see `signing`.
+        TransientError: the key returned no signature; see `sign_as_payer`.
     """
     request, limit = intent.request, limit or intent.gas_limit or 0
     context.publisher.lines.check_chain(request.account.chain_id)

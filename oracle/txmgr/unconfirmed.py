@@ -1,4 +1,4 @@
-"""A nonce without a receipt: what it serves, what was signed for it, whether it is used."""
+"""A nonce without a receipt: its call, its attempts, and whether it is used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from oracle.txmgr.context import TxContext
 
 @dataclass(frozen=True, slots=True)
 class UnconfirmedNonce:
-    """A nonce without a receipt, what it serves, and what was signed for it, oldest first."""
+    """A nonce without a receipt, its intent, and its attempts, oldest first."""
 
     slot: NonceSlot
     intent: Intent
@@ -32,14 +32,14 @@ class UnconfirmedNonce:
 
     @property
     def sent_block(self) -> int:
-        """The head when the newest bytes were sent first."""
+        """The head when the newest attempt was first sent."""
         return self.newest.first_sent_block or 0
 
 
 def stuck_beside(uow: UnitOfWork, context: TxContext, ready: Intent) -> UnconfirmedNonce | None:
-    """Return the call of the same kind that waits for a receipt, whose nonce may be taken.
+    """Return the unconfirmed call of the same kind whose nonce may be taken over.
 
-    None: there is none, or this kind takes no nonce over.
+    The result is None if there is none, or if the kind takes over no nonces.
     """
     if not context.registry.kind_of(ready).takes_over:
         return None
@@ -55,9 +55,9 @@ def stuck_beside(uow: UnitOfWork, context: TxContext, ready: Intent) -> Unconfir
 
 
 def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:
-    """Tell whether an endpoint has any of its bytes in a block, or enough count it as used.
+    """Return whether an endpoint has any attempt in a block, or enough count the nonce as used.
 
-    A daemon that was down for an hour finds its nonce overdue, and long used: this is checked
+    After an outage of an hour a nonce is overdue although it was used long ago, so this is checked
     before anything more is signed for it.
 
     Raises:
@@ -67,7 +67,7 @@ def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:
     hashes = [attempt.signed.tx_hash for attempt in waiting.attempts]
     if receipt_that_stands(context, look_for(lines, hashes), hashes) is not None:
         return True
-    # Used by any transaction: endpoints that show no receipt may be hiding ours.
+    # The nonce may be used by any transaction: endpoints that show no receipt may hide ours.
     counts = counts_of(lines, context.account.address)
     return lines.quorum.is_reached_by(
         count.endpoint for count in counts if count.mined > waiting.slot.nonce
@@ -77,11 +77,11 @@ def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:
 def receipt_that_stands(
     context: TxContext, seen: ReceiptQuorum, hashes: Sequence[Hash], known: Hash | None = None
 ) -> Receipt | None:
-    """Return the receipt that the endpoints show, the one in the `known` block first, or None.
+    """Return the receipt that the endpoints show, preferring the `known` block, or None.
 
-    A receipt that too few witnesses show counts while its block is the chain's at the endpoints
-    that have reached the folded block. An endpoint that stands still on a fork shows for ever
-    what the chain has left.
+    A receipt that too few witnesses show counts while its block is canonical at the endpoints that
+    have reached the indexed block. An endpoint stalled on a fork keeps showing blocks that left the
+    chain.
     """
     gone: set[Hash] = set()
     while True:
@@ -94,10 +94,10 @@ def receipt_that_stands(
 
 
 def refuse_mined(context: TxContext, waiting: UnconfirmedNonce) -> None:
-    """Refuse to replace a transaction whose nonce is used.
+    """Raise an error if the nonce of a transaction to be replaced is used.
 
     Raises:
-        InputError: some of its bytes are in a block.
+        InputError: an attempt is in a block.
         TransientError: no endpoint answers.
     """
     if is_mined(context, waiting):

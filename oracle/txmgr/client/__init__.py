@@ -1,1 +1,1 @@
-"""What the transaction manager asks the chain; knows no database."""
+"""The chain queries of the transaction manager; this package uses no database."""

@@ -1,4 +1,4 @@
-"""How far the chain has counted an account, and which transactions of it are in the blocks."""
+"""Fetches an account's transaction counts, and its transactions from the blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +11,12 @@ from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
-# Whole blocks are large: so many in one batch.
+# Full blocks are large: how many one batch requests.
 _BLOCKS_AT_ONCE = 20
 
 
 class Count(NamedTuple):
-    """What one endpoint counts: transactions in blocks, and with those that wait in its pool."""
+    """The transaction counts of one endpoint: in blocks, and with those pending in its pool."""
 
     endpoint: str
     mined: int
@@ -25,15 +25,15 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A transaction of the account in a block: what became of a nonce. `time` of the block.
+    """A mined transaction of the account, which used a nonce. `time` is that of its block.
 
-    `gas_price` and `l1_fee` in wei, as `sightings.Receipt` has them.
+    `gas_price` and `l1_fee` are in wei, as in `receipt_quorum.Receipt`.
     """
 
     nonce: int
     hash: Hash
     to: Address | None
-    # The first four bytes of what it was called with; empty: a plain payment.
+    # The function selector (four bytes); empty for a plain payment.
     selector: str
     block_number: int
     block_hash: Hash
@@ -45,10 +45,10 @@ class Spent:
 
 
 def counts_of(lines: PoolView, account: Address) -> list[Count]:
-    """Return the account's counts at every endpoint that answers.
+    """Return the account's transaction counts from every endpoint that answers.
 
     Raises:
-        TransientError: none answers.
+        TransientError: no endpoint answers.
     """
 
     def read(endpoint: EndpointCaller) -> Count:
@@ -71,10 +71,10 @@ def agreed_count(counts: Sequence[Count], quorum: WitnessQuorum) -> Count | None
 def spent_nonces(
     lines: PoolView, account: Address, nonces: range, most_blocks: int
 ) -> Mapping[int, Spent]:
-    """Walk back from the head and return the transactions that used these nonces, where found.
+    """Walk back from the head and return the transactions that used these nonces, if found.
 
-    Every endpoint is asked, and enough witnesses have to show the same transaction. The walk ends
-    where all are found, or after `most_blocks` blocks.
+    Every endpoint is queried, and enough witnesses have to show the same transaction. The walk ends
+    when all are found, or after `max_blocks` blocks.
 
     Raises:
         TransientError: no endpoint answers, or too few witnesses show the same.
@@ -95,7 +95,7 @@ def spent_nonces(
 def _agreed_spent(
     views: Mapping[str, Mapping[int, Spent]], account: Address, nonce: int, quorum: WitnessQuorum
 ) -> Spent | None:
-    """Return the transaction that enough witnesses show for a nonce, None if nobody shows one.
+    """Return the transaction that enough witnesses show for a nonce, or None if none shows one.
 
     Its prices are the lowest that they report.
     """
@@ -133,7 +133,7 @@ def _in_words(spent: Spent | None) -> str:
 def _find_spent(
     endpoint: EndpointCaller, account: Address, nonces: range, most_blocks: int
 ) -> Mapping[int, Spent]:
-    """Return by nonce what one endpoint shows."""
+    """Return the transactions that one endpoint shows, by nonce."""
     sent_by_nonce: dict[int, tuple[Json, Json]] = {}
     with understood("blocks with their transactions, and receipts"):
         for block in _fetch_blocks_down(endpoint, most_blocks):
@@ -160,7 +160,7 @@ def _fetch_blocks_down(endpoint: EndpointCaller, most_blocks: int) -> Iterator[J
     for top in range(head, lowest, -_BLOCKS_AT_ONCE):
         numbers = range(top, max(lowest, top - _BLOCKS_AT_ONCE), -1)
         requests = [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
-        # A reorg may take the highest away between two requests.
+        # A reorg may remove the highest block between two requests.
         yield from (block for block in endpoint.ask_all(requests) if block is not None)
 
 

@@ -1,4 +1,4 @@
-"""Asks every endpoint what the chain takes for gas, and believes none of them alone."""
+"""Fetches the fee market from every endpoint, and trusts no single one."""
 
 from oracle.errors import TransientError
 from oracle.rpc.client import Json
@@ -7,17 +7,17 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 from oracle.txmgr.client.fee_quote import Market, SendLimits, market, most_likely
 
-# How many blocks the tip is taken from, and which of their tips.
+# The number of blocks of the fee history, and the percentile of their tips.
 _FEE_BLOCKS, _MEDIAN = 10, 50
-# An ether for a unit of gas: no chain, but endpoints that are broken.
+# One ether per gas: no chain charges it, but broken endpoints report it.
 _ABSURD = 10**18
 
 
 def ask_market(lines: PoolView, caps: SendLimits) -> Market:
-    """Return base fee and tip of the next block.
+    """Return the base fee and the tip of the next block.
 
     Raises:
-        TransientError: no endpoint tells anything that can be.
+        TransientError: no endpoint returns plausible fees.
     """
     told: list[Market] = []
     silence: TransientError | None = None
@@ -39,7 +39,7 @@ def _request_fees(line: EndpointCaller, least_tip: int) -> Market:
     try:
         history = line.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
     except CallRefusedError:
-        # Endpoints without it have at least the newest block, and it the base fee.
+        # Endpoints without eth_feeHistory at least return the newest block with its base fee.
         block = line.ask("eth_getBlockByNumber", "latest", False)
         history = {"baseFeePerGas": [_field(block, "baseFeePerGas")]}
     try:

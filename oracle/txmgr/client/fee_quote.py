@@ -1,7 +1,6 @@
-"""What we pay: quotes, absolute caps, and by how much a fee is raised.
+"""Fee quotes, absolute caps, and the steps of a fee bump.
 
-Amounts in wei; a fee is wei for each unit of gas.
-See docs/explanation/transactions.md#fees.
+Amounts are in wei; a fee is in wei per gas. See docs/explanation/transactions.md#fees.
 """
 
 import re
@@ -11,16 +10,17 @@ from dataclasses import dataclass
 
 from oracle.signing.signer import Fees
 
-# State may change between the estimate and the block: a fifth more, and the cost of a slot.
+# The margin on a gas estimate, because the state may change before inclusion: a fifth, and the cost
+# of a storage slot.
 _GAS_MARGIN_PERCENT = 120
 _GAS_MARGIN = 10_000
-# Pools take a replacement that pays 10 % more on both fees; some used to ask for 12.5 %.
+# Pools accept a replacement that pays 10 % more on both fees; some used to require 12.5 %.
 _RAISE_PERCENT = 10
-# What the cheapest call takes, and what a byte of calldata takes at least (EIP-2028, EIP-7623).
+# The gas of a plain transfer, and the minimum per byte of calldata (EIP-2028, EIP-7623).
 PLAIN_GAS = 21_000
 _FLOOR_PER_TOKEN = 10
 _TOKENS_PER_BYTE = 4
-# How clients tell what they ask for: go-ethereum's tip and base fee, Nethermind's tip.
+# How clients report the required fees: go-ethereum's tip and base fee, Nethermind's tip.
 _TIP_WANTED = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
 _FEE_WANTED = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
 
@@ -30,9 +30,10 @@ _NOTHING = Fees(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class SendLimits:
-    """Absolute limits in wei; nothing that we send goes beyond them, whatever it is for.
+    """Absolute limits in wei that no transaction exceeds.
 
-    `cost_per_hour` None: only the day's counts. `least_tip`: what is offered in any case.
+    `cost_per_hour` None means that only the daily limit applies. `min_tip` is the lowest tip that
+    is offered.
     """
 
     fee_per_gas: int
@@ -44,23 +45,26 @@ class SendLimits:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What the chain asks for now."""
+    """The base fee and the tip that the chain requires now."""
 
     base_fee: int
     tip: int
 
 
 def market(base_fee: int, rewards: Sequence[int], floor: int = 0) -> Market:
-    """Sum up the newest blocks: `rewards` are their median tips, `floor` the least we offer."""
+    """Build the fee market from the newest blocks: `rewards` are their median tips.
+
+    `min_tip` is the lowest tip that is offered.
+    """
     middle = int(statistics.median(rewards)) if rewards else 0
     return Market(base_fee, max(middle, floor))
 
 
 def most_likely(told: Sequence[Market], cap: int) -> Market | None:
-    """Make one of what several endpoints tell; None: none told.
+    """Combine the fee markets of several endpoints, or return None if there are none.
 
-    A base fee costs only what the block then asks: the highest that the cap allows is the safest.
-    A tip is paid in full: the lowest counts, so that no single endpoint can make us overpay.
+    The base fee that is paid is the block's own, so the highest within the cap is the safest. A tip
+    is paid in full, so the lowest counts, and no single endpoint can make the account overpay.
     """
     if not told:
         return None
@@ -70,7 +74,7 @@ def most_likely(told: Sequence[Market], cap: int) -> Market | None:
 
 
 def quote(now: Market, cap: int) -> Fees | None:
-    """Offer twice the base fee and the tip; None: not even the next block is within the cap."""
+    """Return twice the base fee plus the tip, or None if the base fee exceeds the cap."""
     if now.base_fee > cap:
         return None
     most = min(2 * now.base_fee + now.tip, cap)
@@ -78,29 +82,29 @@ def quote(now: Market, cap: int) -> Fees | None:
 
 
 def raised(fee: int) -> int:
-    """Return the next fee: an eighth more, and strictly more where that is nothing."""
+    """Return a fee raised by an eighth, and by at least one wei."""
     return max(-(-9 * fee // 8), fee + 1)
 
 
 def raised_both(last: Fees, cap: int) -> Fees | None:
-    """Return an eighth more on both, whatever the market asks; None: the cap does not allow it.
+    """Return both fees raised by an eighth whatever the market, or None if the cap forbids it.
 
-    Less than an eighth is not tried up to the cap: that is left for the raise that lands.
+    Smaller raises up to the cap are not tried: that room is left for the raise that lands.
     """
     fees = Fees(raised(last.max_fee), raised(last.tip))
     return fees if fees.tip <= fees.max_fee <= cap else None
 
 
 def bumped(last: Fees, now: Market, cap: int, wanted: Fees = _NOTHING) -> Fees | None:
-    """Return fees that replace `last` in every pool; None: the cap does not allow it.
+    """Return fees that replace `last` in every pool, or None if the cap does not allow them.
 
-    Not either while the cap is below the market: to offer all of it now leaves no room for the
-    raise that lands. `wanted`: what a pool said that it asks for.
+    The result is also None while the cap is below the market: offering all of it now leaves no room
+    for the raise that lands. `pool_required` holds the fees that a pool asked for in its error.
     """
     if now.base_fee + now.tip > cap:
         return None
     tip_wanted = max(raised(last.tip), now.tip, wanted.tip)
-    # Twice the base fee, where there is room for that beside another raise.
+    # Twice the base fee, if that leaves room for another raise.
     asked = now.base_fee + max(now.tip, wanted.tip)
     market_fee = asked if asked + now.base_fee > cap else asked + now.base_fee
     max_fee = min(max(raised(last.max_fee), market_fee, wanted.max_fee), cap)
@@ -113,14 +117,14 @@ def bumped(last: Fees, now: Market, cap: int, wanted: Fees = _NOTHING) -> Fees |
 
 
 def gas_limit(estimate: int) -> int:
-    """Return the limit that we set for an estimate."""
+    """Return the gas limit for an estimate, with the margin added."""
     return estimate * _GAS_MARGIN_PERCENT // 100 + _GAS_MARGIN
 
 
 def least_gas(calldata: str) -> int:
-    """Return what no block takes the call below: its data alone, by both ways of counting.
+    """Return the minimum gas of a call from its calldata, by both pricing rules.
 
-    Some endpoints estimate without the floor of EIP-7623, and some pools refuse below it.
+    Some endpoints estimate without the floor of EIP-7623, and some pools refuse less than it.
     """
     given = bytes.fromhex(calldata.removeprefix("0x"))
     zeros = given.count(0)
@@ -129,7 +133,7 @@ def least_gas(calldata: str) -> int:
 
 
 def wanted_in(text: str) -> Fees:
-    """Return what a pool asks for, as far as its refusal tells; 0 where it does not."""
+    """Return the fees that a pool's error requires; 0 where it names none."""
     return Fees(_number(_FEE_WANTED, text), _number(_TIP_WANTED, text))
 
 

@@ -1,8 +1,8 @@
-"""What a rollup takes for a transaction beside gas: its data, its operator.
+"""Fetches what a rollup charges in addition to gas: for data, and for its operator.
 
-Asked of the chain's own contracts, at every endpoint, and of several the middle counts: a single
-one neither keeps a call waiting nor lets it go unpaid for. In wei.
-See docs/explanation/transactions.md#fees.
+The chain's own contracts are queried at every endpoint, and the median counts, so that a single
+endpoint can neither block a call nor leave it underpaid. Amounts are in wei. See
+docs/explanation/transactions.md#fees.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,26 +18,26 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 
 class L1Fee(StrEnum):
-    """How the chain tells."""
+    """The fee model of the chain."""
 
     NONE = "none"
     OPTIMISM = "optimism"
     ARBITRUM = "arbitrum"
 
 
-# The contracts that these chains have from their first block.
+# The predeployed contracts of these chains.
 GAS_PRICE_ORACLE = "0x420000000000000000000000000000000000000f"
 ARB_GAS_INFO = "0x000000000000000000000000000000000000006c"
-# Fields and signature of a transaction, beside its calldata; no byte of them is zero.
+# The fields and signature of a transaction besides its calldata; no byte of them is zero.
 _ENVELOPE = b"\xff" * 180
-# There never is more ether on a chain than this.
+# No chain has more ether than this.
 _MOST_WEI = 10**28
-# Wei for these; then three prices of gas.
+# The results of getPricesInWei in order; three prices of gas follow.
 _PRICES = ("transaction", "byte", "storage")
 
 
 def _view(name: str, *inputs: str) -> dict[str, object]:
-    """Return a view as JSON ABIs write it; its first numbers are read, whatever follows."""
+    """Return the JSON ABI of a view function; only its first results are decoded."""
     given = [{"name": "", "type": kind} for kind in inputs]
     return {
         "type": "function",
@@ -56,11 +56,11 @@ _ABIS = (
 
 
 def l1_fee(lines: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
-    """Return what a call of `gas` costs beside it now, rounded up rather than down.
+    """Return what a call of `gas` costs in addition to its gas, rounded up.
 
-    On Arbitrum the estimate of gas holds it already, at the price of that moment: counted once
-    more, it is what is kept for a rise of that price. On the OP stack it is the fee for data and,
-    since Isthmus, that of the operator, which is taken for the whole limit and given back in part.
+    On Arbitrum the gas estimate includes the charge at the present price; counting it again is the
+    reserve for a price rise. On the OP stack the result is the data fee and, since Isthmus, the
+    operator fee, which is charged for the whole limit and refunded in part.
 
     Raises:
         TransientError: no endpoint answers, or the chain has no such contract.
@@ -75,10 +75,10 @@ def l1_fee(lines: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
 
 
 def operator_fee(lines: PoolView, kind: L1Fee, gas_used: int) -> int:
-    """Return what the operator of an OP chain takes for gas that was used; elsewhere 0.
+    """Return the operator fee of an OP chain for the gas used; elsewhere 0.
 
-    By the chain's own contract: its forks do not count alike (Isthmus, Jovian), and receipts hold
-    the factors only.
+    The chain's own contract computes the fee: its forks do not count alike (Isthmus, Jovian), and
+    receipts contain only the factors.
 
     Raises:
         TransientError: no endpoint answers.
@@ -90,13 +90,13 @@ def operator_fee(lines: PoolView, kind: L1Fee, gas_used: int) -> int:
 
 
 def l1_fee_in(receipt: Mapping[str, Any]) -> int:
-    """Return what a receipt says was taken for the data, in wei; 0 where it says nothing.
+    """Return the data fee of a receipt, in wei; 0 if the receipt has none.
 
-    Chains of the OP stack tell `l1Fee` beside the gas. Arbitrum's `gasUsedForL1` is part of
-    `gasUsed`: it is paid for with the gas.
+    OP stack chains return `l1Fee` in addition to the gas. Arbitrum's `gasUsedForL1` is part of
+    `gasUsed` and is paid with the gas.
 
     Raises:
-        ValueError: it is no amount.
+        ValueError: the field is not a valid amount.
     """
     told = receipt.get("l1Fee")
     if told is None:
@@ -115,7 +115,7 @@ def _of_op_stack(told: Sequence[Json | CallRefusedError]) -> int:
 
 
 def _of_operator(told: Json | CallRefusedError) -> int:
-    """Read the operator's fee; a contract of before Isthmus does not know of any."""
+    """Decode the operator fee; contracts from before Isthmus have none."""
     if isinstance(told, RevertError):
         return 0
     if isinstance(told, CallRefusedError):
@@ -130,7 +130,7 @@ def _per_byte(line: EndpointCaller) -> int:
 
 
 def _number(answer: Json, to: str, name: str, place: int = 0) -> int:
-    """Read one of the numbers of an answer; more than there is of ether is none."""
+    """Decode one word of a response; an amount above the ether supply is an error."""
     try:
         wei = word_at(bytes.fromhex(str(answer)[2:]), WORD * place)
     except ValueError:
@@ -149,7 +149,7 @@ def _get_operator_fee(gas: int) -> RpcRequest:
 
 
 def _call(to: str, view: str, *given: object) -> RpcRequest:
-    """Return the question; asked with others at once, so that web3 writes it and does not ask."""
+    """Return the eth_call request; web3 only encodes it, so that requests can be batched."""
     calldata: str = _contracts().encode_abi(view, args=given)
     return "eth_call", ({"to": to, "data": calldata}, "latest")
 

@@ -1,7 +1,8 @@
-"""Which transaction used a nonce: found in the blocks of endpoints, proven by its signature.
+"""Finds the transaction that used a nonce in the blocks, and proves it by its signature.
 
-A count reports that a nonce is used, and not by which transaction. An endpoint that reports a
-foreign transaction must show it: its hash is computed from its content, which the account signed.
+A transaction count shows that a nonce is used, but not by which transaction. An endpoint that
+reports a foreign transaction must show it: the hash is computed from its content, which the account
+signed.
 """
 
 from collections.abc import Sequence
@@ -20,14 +21,15 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import witnesses_of_count
 
-# Whole blocks are large: so many in one batch, and so many in all under the oldest state.
+# Full blocks are large: how many one batch requests, and how many in all below the oldest available
+# state.
 _BLOCKS_AT_ONCE, _MAX_BLOCKS = 20, 1_000
-# The v of a legacy signature: without a chain, and the first one with a chain (EIP-155).
+# The v of a legacy signature: without a chain id, and with one (EIP-155).
 _PLAIN_V, _V_OF_CHAIN = 27, 35
 
 
 class NonceQuery(NamedTuple):
-    """The nonce whose transaction is looked for."""
+    """The nonce whose transaction is searched for."""
 
     chain_id: int
     sender: Address
@@ -35,9 +37,11 @@ class NonceQuery(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The transaction that used a nonce; `hash` is that of its content, which the account signed.
+    """The transaction that used a nonce.
 
-    `to` None: it deployed a contract.
+    `hash` is computed from the content that the account signed.
+
+    `to` is None if the transaction deployed a contract.
     """
 
     hash: Hash
@@ -47,10 +51,11 @@ class Use(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the endpoints show of a used nonce; `use` None: no transaction.
+    """The evidence of the endpoints for a used nonce; `use` is None if none shows a transaction.
 
-    `is_agreed`: all that have the final block and answer show this very transaction in the same
-    block, and they are enough witnesses. `endpoints`: those that have the final block, by name.
+    `is_agreed`: all endpoints that have the final block and answer show this very transaction in
+    the same block, and they are enough witnesses. `endpoints`: the names of those that have the
+    final block.
     """
 
     use: Use | None
@@ -59,10 +64,10 @@ class Evidence(NamedTuple):
 
 
 def use_of(lines: PoolView, wanted: NonceQuery, final: BlockRef) -> Evidence:
-    """Look for the transaction that used a nonce by the end of a block; never raises.
+    """Search for the transaction that used a nonce by the end of a final block; never raises.
 
-    Only the endpoints that have this block by its hash are asked, not those that lag. If one of
-    them counts fewer transactions, the nonce is not known to be used.
+    Only endpoints that have this block by its hash are queried, not those that lag. If one of them
+    counts fewer transactions, the nonce is not proven to be used.
     """
     counts = witnesses_of_count(lines, wanted.sender, final)
     names = frozenset(counts)
@@ -93,7 +98,7 @@ def _find_first_use(
 def _fetch_uses(
     endpoints: Sequence[EndpointCaller], wanted: NonceQuery, number: int
 ) -> dict[str, Use | None]:
-    """Return the use of the nonce in a block, by the endpoints that answer; None: it has none."""
+    """Return the use of the nonce in a block by endpoint; None if the block has none."""
     uses: dict[str, Use | None] = {}
     for endpoint in endpoints:
         try:
@@ -104,7 +109,7 @@ def _fetch_uses(
 
 
 def _find_use(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> Use | None:
-    """Search the block where the count rose, and below it where the state ends before that.
+    """Search the block in which the count rose, and below it if older state is unavailable.
 
     Raises:
         TransientError: the endpoint does not answer.
@@ -120,10 +125,10 @@ def _find_use(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> Use |
 
 
 def _find_rise(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> tuple[int, bool]:
-    """Return the lowest block that is known to count the nonce as used.
+    """Return the lowest block at which the nonce is proven to be used.
 
-    The second value tells whether the block below it is known not to: an endpoint does not keep
-    old state for ever. The search steps back by 1, 2, 4 … blocks, then by halves.
+    The second value is whether the nonce is proven unused in the block below: an endpoint does not
+    keep old state for ever. The search steps back by 1, 2, 4 … blocks, then bisects.
     """
     used, low, step, before = final, final, 1, None
     while low > 0:
@@ -143,7 +148,7 @@ def _find_rise(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> tupl
 
 
 def _fetch_is_used(endpoint: EndpointCaller, wanted: NonceQuery, number: int) -> bool | None:
-    """Tell whether the nonce is used by the end of a block; None: that state is gone."""
+    """Return whether the nonce is used at the end of a block, or None without that state."""
     try:
         count = endpoint.ask("eth_getTransactionCount", wanted.sender, hex(number))
         return number_of(count) > wanted.nonce
@@ -156,7 +161,7 @@ def _fetch_is_used(endpoint: EndpointCaller, wanted: NonceQuery, number: int) ->
 
 
 def _fetch_use(endpoint: EndpointCaller, wanted: NonceQuery, numbers: Sequence[int]) -> Use | None:
-    """Return the transaction of the account with this nonce that one of these blocks shows."""
+    """Return the transaction with this sender and nonce in these blocks, or None."""
     blocks = endpoint.ask_all(
         [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
     )
@@ -173,7 +178,7 @@ def _verify_use(sent: Any, wanted: NonceQuery, block: Any) -> Use | None:  # noq
     """Return a transaction as the use of a nonce, or None if the account did not sign it.
 
     Raises:
-        TypeError, ValueError: `sent` is no transaction.
+        TypeError, ValueError: `sent` is not a transaction.
     """
     try:
         leaf = msgspec.convert(sent, SignedTransaction).leaf()
@@ -192,7 +197,7 @@ def _verify_use(sent: Any, wanted: NonceQuery, block: Any) -> Use | None:  # noq
 
 
 def _recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
-    """Return chain, nonce and signer of a transaction; the chain is None where it names none."""
+    """Return chain id, nonce and signer of a transaction; the chain id is None if it has none."""
     is_legacy = leaf[0] >= 0xC0  # noqa: PLR2004  an RLP list; other types have their number there
     parts: list[Any] = rlp.decode(leaf if is_legacy else leaf[1:])
     v, r, s = (int.from_bytes(part, "big") for part in parts[-3:])

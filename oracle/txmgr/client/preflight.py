@@ -1,4 +1,4 @@
-"""Tries a call without sending it: what it would do on the newest block, and for how much gas."""
+"""Simulates a call without sending it: its outcome and gas on the newest block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from oracle.txmgr.client.fee_quote import gas_limit, least_gas
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.client.refusal import Action, Refusal, RefusalDecoder
 
-# Nodes estimate a little differently; one that says twice as much as another is asked why.
+# Estimates differ between nodes; one that is more than twice as high as another is checked.
 _FAR_APART = 2
 
 
@@ -26,7 +26,7 @@ class PreflightOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """What the endpoints say; `gas` is an estimate where the call works, else 0."""
+    """The combined result of the endpoints; `gas` is an estimate if the call works, else 0."""
 
     outcome: PreflightOutcome
     gas: int = 0
@@ -35,11 +35,11 @@ class PreflightResult:
 
 
 def preflight(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDecoder) -> PreflightResult:
-    """Ask every endpoint what the call would do now.
+    """Simulate the call on every endpoint.
 
-    It works when every endpoint that answers says so, and is refused when all of them do. Of
-    their estimates the highest counts, unless it is far above another which is enough on every
-    endpoint: a single one that tells an absurd figure keeps no call waiting.
+    The call works if every endpoint that answers reports success, and is refused if all of them
+    report a revert. The highest gas estimate counts, unless it is far above another one that
+    suffices on every endpoint, so that one absurd estimate blocks no call.
     """
     return _decided(lines, call, [_ask(line, call, refusal_of) for line in lines.all])
 
@@ -47,9 +47,9 @@ def preflight(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDecoder) 
 def preflight_all(
     lines: PoolView, calls: Sequence[SimulatedCall], refusal_of: RefusalDecoder
 ) -> list[PreflightResult]:
-    """Try several calls as `preflight` does each, by one batch for each endpoint.
+    """Simulate several calls as `preflight` does, with one batch for each endpoint.
 
-    Each is tried on the newest block as it is: none sees what the others would do.
+    Each call runs on the newest block as it is and does not see the effects of the others.
     """
     if len(calls) == 1:
         return [preflight(lines, calls[0], refusal_of)]
@@ -61,10 +61,10 @@ def preflight_all(
 
 
 def is_taken_in_pool(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDecoder) -> bool:
-    """Tell whether another's call does in the next block what this one is to do, as far as known.
+    """Return whether a pending call of another transmitter already does what this call would do.
 
-    So says an endpoint whose pending block holds what is in its pool. One that has no such block,
-    or leaves the pool out of it, says nothing.
+    The pending block of an endpoint shows it. An endpoint without such a block, or one that leaves
+    the pool out of it, shows nothing.
     """
     for line in lines.all:
         try:
@@ -80,7 +80,7 @@ def is_taken_in_pool(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDe
 def _decided(
     lines: PoolView, call: SimulatedCall, verdicts: Sequence[PreflightResult]
 ) -> PreflightResult:
-    """Make one of what the endpoints say, and ask again where their estimates are far apart."""
+    """Combine the results of the endpoints, and check the estimates if they are far apart."""
     common = _common(verdicts)
     if common.outcome is not PreflightOutcome.OK:
         return common
@@ -109,7 +109,7 @@ def _common(verdicts: Sequence[PreflightResult]) -> PreflightResult:
 
 
 def _is_enough(lines: PoolView, call: SimulatedCall, gas: int) -> bool:
-    """Tell whether the call works with the limit of such an estimate, wherever it is answered."""
+    """Return whether the call works with this gas estimate on every endpoint that answers."""
     limit = max(gas_limit(gas), least_gas(call.calldata))
     works = 0
     for line in lines.all:
@@ -131,7 +131,7 @@ def _ask(line: EndpointCaller, call: SimulatedCall, refusal_of: RefusalDecoder) 
     asked = _asked(call)
     try:
         line.ask("eth_call", asked, "latest")
-        # Of the same block: some endpoints would take what is in their pools for granted.
+        # At the same block: some endpoints would assume the transactions in their pools.
         return PreflightResult(
             PreflightOutcome.OK, gas=int(line.ask("eth_estimateGas", asked, "latest"), 16)
         )
@@ -168,14 +168,14 @@ def _verdict(
 
 def _refused(error: CallRefusedError, refusal_of: RefusalDecoder) -> PreflightResult:
     if not isinstance(error, RevertError):
-        # A rate limit, a method that is off: no word of the contract.
+        # A rate limit or a disabled method, not a revert of the contract.
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
     refusal = refusal_of(error.data)
     return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))
 
 
 def count(kind: str, verdict: PreflightResult) -> None:
-    """Count one trial: `ok`, `later` and `rejected` by the contract, or `unknown`."""
+    """Count one simulation: `ok`, `later` and `rejected` by the contract, or `unknown`."""
     SIMULATIONS.labels(kind, _result(verdict)).inc()
 
 

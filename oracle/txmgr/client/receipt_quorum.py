@@ -1,7 +1,7 @@
 """Receipts by hash from every endpoint, each checked against the endpoint's own blocks.
 
-A receipt that one endpoint shows counts, though another has none; what cannot be taken back needs
-two witnesses that agree by the hash of the block (docs/explanation/transactions.md#i7).
+A receipt that one endpoint shows counts although another has none; irreversible changes need two
+witnesses that agree on the block hash (docs/explanation/transactions.md#i7).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
-# No chain comes near; and more of it no table holds.
+# No chain reaches these values, and no database column holds more.
 _MAX_COUNT, _MAX_WEI = 2**63 - 1, 10**28
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptLog:
-    """A log of a receipt, as bytes in `0x` hex."""
+    """A log of a receipt, with its bytes in `0x` hex."""
 
     contract: Address
     topics: tuple[str, ...]
@@ -29,9 +29,9 @@ class ReceiptLog:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A transaction in a block of the canonical chain; `gas_price` in wei, as really paid.
+    """A transaction in a canonical block; `gas_price` is the price paid, in wei.
 
-    `l1_fee` in wei: what a rollup took for the data beside gas (`l1_fees.l1_fee_in`).
+    `l1_fee` is what a rollup charged for the data, in wei (`l1_fees.decode_l1_fee`).
     """
 
     hash: Hash
@@ -40,15 +40,15 @@ class Receipt:
     succeeded: bool
     gas_used: int
     gas_price: int
-    # What the transaction created, where it did.
+    # The contract that the transaction created, if any.
     contract: Address | None
     events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
-    # Whether enough witnesses report both prices; else they are the lowest that are reported.
+    # Whether enough witnesses report both prices; else they are the lowest reported.
     is_priced: bool = False
 
     def is_equivalent(self, other: "Receipt") -> bool:
-        """Tell whether both receipts are of one block, with one outcome and the same events."""
+        """Return whether both receipts have the same block, outcome and events."""
         return (self.block_hash, self.succeeded, self.gas_used, self.events) == (
             other.block_hash,
             other.succeeded,
@@ -59,7 +59,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What one endpoint shows; `unsettled`: receipts in a block that is not its own any more."""
+    """The receipts of one endpoint; `unsettled` are hashes in a block that is no longer its own."""
 
     endpoint: str
     receipts: Mapping[Hash, Receipt]
@@ -71,7 +71,7 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptQuorum:
-    """What the endpoints that answered show of some hashes, and how many have to agree."""
+    """The receipts from all endpoints that answered, and how many witnesses have to agree."""
 
     views: tuple[_View, ...]
     quorum: WitnessQuorum
@@ -79,8 +79,8 @@ class ReceiptQuorum:
     def receipt(self, hashes: Sequence[Hash], known: Hash | None = None) -> Receipt | None:
         """Return the receipt of one of these hashes that the most witnesses show, or None.
 
-        Where as many show another one: that in the `known` block, then that of the preferred
-        endpoint. Its prices are those of `_with_agreed_price`.
+        On a tie the receipt in the `known` block is preferred, then that of the preferred endpoint.
+        Its prices are those of `_with_agreed_price`.
         """
         shown = [
             view.receipts[tx_hash]
@@ -96,23 +96,23 @@ class ReceiptQuorum:
         return None if best is None else self._with_agreed_price(best)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
-        """Tell whether enough witnesses show this very receipt."""
+        """Return whether enough witnesses show this very receipt."""
         return self.quorum.is_reached_by(self._same_receipts(receipt))
 
     @property
     def endpoints(self) -> frozenset[str]:
-        """The endpoints that answered, by name."""
+        """The names of the endpoints that answered."""
         return frozenset(view.endpoint for view in self.views)
 
     def without(self, hashes: Sequence[Hash]) -> frozenset[str]:
-        """Return the endpoints that show a receipt of none of these hashes, by name."""
+        """Return the names of the endpoints that show no receipt of these hashes."""
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
     def _count_witnesses(self, receipt: Receipt) -> int:
         return self.quorum.count(self._same_receipts(receipt))
 
     def _same_receipts(self, receipt: Receipt) -> dict[str, Receipt]:
-        """Return the receipts with the same block and outcome, by the endpoint that shows it."""
+        """Return the receipts with the same block and outcome, by endpoint."""
         shown = {view.endpoint: view.receipts.get(receipt.hash) for view in self.views}
         return {
             endpoint: same
@@ -123,7 +123,8 @@ class ReceiptQuorum:
     def _with_agreed_price(self, receipt: Receipt) -> Receipt:
         """Set the prices of a receipt to those that enough of its witnesses agree on.
 
-        No block's hash vouches for a price; one provider alone could use up a day's budget.
+        The block hash does not commit to a price, so one provider alone could use up a day's
+        budget.
         """
         endpoints_by_price: dict[tuple[int, int], list[str]] = {}
         for endpoint, same in self._same_receipts(receipt).items():
@@ -140,10 +141,10 @@ class ReceiptQuorum:
 
 
 def look_for(lines: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
-    """Ask every endpoint for the receipts of these hashes.
+    """Request the receipts of these hashes from every endpoint.
 
-    A receipt in a block that is not the endpoint's own of that height is being reorged: it counts
-    for nothing, and its absence neither.
+    A receipt in a block that differs from the endpoint's own block at that height is being reorged:
+    neither the receipt nor its absence counts.
 
     Raises:
         TransientError: no endpoint answers.
@@ -194,7 +195,7 @@ def _decode_receipt(answer: dict[str, Any]) -> Receipt:
 
 
 def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
-    """Return a number of a receipt. Raises ValueError, KeyError or TypeError: it is not valid."""
+    """Return a number of a receipt. Raises ValueError, KeyError or TypeError if it is not valid."""
     number = number_of(answer[name])
     if number > max_number:
         raise ValueError(f"{name} is {number}")

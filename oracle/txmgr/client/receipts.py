@@ -1,4 +1,4 @@
-"""The outcome of a transaction: receipts and counts, as the endpoints show and agree on them."""
+"""The outcome of transactions: receipts and counts that the endpoints show and agree on."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -14,12 +14,12 @@ from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
 __all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for"]
 
-# The class of a call that was given too little gas.
+# The error class of a call whose gas limit was too low.
 OUT_OF_GAS = "out_of_gas"
 
 
 class SimulatedCall(NamedTuple):
-    """A call as it was sent, or would be."""
+    """A call to simulate, or one that was sent."""
 
     sender: Address
     to: Address
@@ -27,7 +27,7 @@ class SimulatedCall(NamedTuple):
 
 
 def receipts_of(lines: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
-    """Return the receipts that any endpoint has; what none has is not there.
+    """Return the receipts that any endpoint has, by hash.
 
     Raises:
         TransientError: no endpoint answers.
@@ -38,10 +38,10 @@ def receipts_of(lines: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
 
 
 def nonce_at(lines: PoolView, sender: Address, block: str) -> int:
-    """Return how many transactions of the account are mined at a block (`latest`, `0x…`).
+    """Return the account's transaction count at a block (`latest`, `0x…`).
 
     Raises:
-        TransientError: no endpoint tells.
+        TransientError: no endpoint answers.
     """
 
     def read(line: EndpointCaller) -> int:
@@ -52,10 +52,10 @@ def nonce_at(lines: PoolView, sender: Address, block: str) -> int:
 
 
 def balance_of(lines: PoolView, account: Address) -> int:
-    """Return the account's ether in wei, at the newest block.
+    """Return the account's balance at the newest block, in wei.
 
     Raises:
-        TransientError: no endpoint tells.
+        TransientError: no endpoint answers.
     """
 
     def read(line: EndpointCaller) -> int:
@@ -66,7 +66,7 @@ def balance_of(lines: PoolView, account: Address) -> int:
 
 
 def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
-    """Return the hashes of the endpoint's own blocks of these heights, those that it has."""
+    """Return the hashes of the endpoint's own blocks at these heights, where it has them."""
     blocks = lines.first([("eth_getBlockByNumber", (hex(number), False)) for number in numbers])
     with understood("blocks"):
         return {
@@ -77,9 +77,9 @@ def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
 
 
 def witnesses_of_count(lines: PoolView, account: Address, block: BlockRef) -> dict[str, int]:
-    """Return the account's transaction count at the end of a block, by the endpoint's name.
+    """Return the account's transaction count at the end of a block, by endpoint name.
 
-    An endpoint that does not have the block by its hash is on another fork, or lags: it is left
+    An endpoint that does not have the block by its hash is on another fork or lags, and is left
     out.
     """
     counts: dict[str, int] = {}
@@ -101,7 +101,7 @@ def witnesses_of_count(lines: PoolView, account: Address, block: BlockRef) -> di
 
 
 def is_block_gone(lines: PoolView, number: int, block_hash: Hash) -> bool:
-    """Tell whether endpoints show another block at this height, and none shows this one."""
+    """Return whether endpoints show another block at this height, and none shows this one."""
     shown = set()
     for endpoint in lines.all:
         try:
@@ -114,7 +114,7 @@ def is_block_gone(lines: PoolView, number: int, block_hash: Hash) -> bool:
 
 
 def is_in_block(lines: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
-    """Tell whether an endpoint shows a block, by (number, hash), that has one of these in it."""
+    """Return whether an endpoint shows the block (number, hash) with one of these transactions."""
     number, block_hash = block
     for endpoint in lines.all:
         try:
@@ -129,7 +129,7 @@ def is_in_block(lines: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]
 
 
 def without_blocks(seen: ReceiptQuorum, gone: Collection[Hash]) -> ReceiptQuorum:
-    """Return what is shown but for receipts in these blocks, which have left the chain."""
+    """Return the quorum without receipts in these blocks, which have left the chain."""
     views = [
         replace(
             view,
@@ -152,14 +152,14 @@ def why_reverted(
     gas_limit: int,
     refusal_of: RefusalDecoder,
 ) -> str:
-    """Say why a mined call failed, after asking again on the block before, and then on its own.
+    """Return why a mined call failed, from simulations on the block before and on its own block.
 
-    A guess where the state moved on. `out_of_gas` where all gas is gone (a call hands on 63/64 of
-    what it has) and the call has no reason of its own. Never raises.
+    The result is a guess if the state has changed. `out_of_gas` means that all gas was used (a call
+    forwards 63/64 of its gas) and the call has no revert reason. Never raises.
     """
     refusal, own = None, receipt.block_number
     try:
-        # What was in its way may have come before it in its own block.
+        # The conflicting transaction may have come earlier in the same block.
         refusal = refusal_at(lines, call, own - 1, refusal_of)
         refusal = refusal or refusal_at(lines, call, own, refusal_of)
         guess = str(refusal or "reverted, though it works on the block before and on its own")
@@ -174,10 +174,10 @@ def why_reverted(
 def refusal_at(
     lines: PoolView, call: SimulatedCall, block: int, refusal_of: RefusalDecoder
 ) -> Refusal | None:
-    """Return what the contract says to a call at the end of a block; None: it works there.
+    """Return the decoded revert of a call at the end of a block, or None if the call works there.
 
     Raises:
-        TransientError: no endpoint tells.
+        TransientError: no endpoint answers.
     """
     request = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
     try:
@@ -191,7 +191,7 @@ def newest_block(lines: PoolView) -> BlockRef:
     """Return the newest block of the endpoint that answers.
 
     Raises:
-        TransientError: it answers null, as a node does that starts or lost its database.
+        TransientError: the answer is null, as from a node that is starting or lost its database.
     """
     block = lines.ask("eth_getBlockByNumber", "latest", False)
     if not isinstance(block, dict):

@@ -1,6 +1,6 @@
-"""What a contract says when it refuses a call, and what becomes of the call then.
+"""Decoded reverts of contracts, and the action that follows for the call.
 
-Whoever knows a contract reads its reverts (`RefusalDecoder`); here nobody does.
+Each contract has its own `RefusalDecoder`; this module has none.
 """
 
 from collections.abc import Callable
@@ -12,24 +12,24 @@ from typing_extensions import override
 
 
 class Action(StrEnum):
-    """What becomes of the intent."""
+    """The action for the intent of a refused call."""
 
-    # Ask again later: `Refusal.not_before` says from when, where the contract does.
+    # Try again later, from `Refusal.not_before` if the contract gives a time.
     WAIT = "wait"
-    # The statement is too old or of a block that is gone: the next period carries everything.
+    # The statement expired or its block was reorged; the next period replaces it.
     RENEW = "renew"
-    # Somebody else did it, or there is nothing to do any more.
+    # Another transmitter did it, or there is nothing to do any more.
     DROP = "drop"
-    # Our fault or an open question: a human has to look.
+    # A fault of ours or an unclear case: an operator has to review it.
     HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A revert in the contract's own words; an empty name: it gave none that we know.
+    """A decoded revert of the contract; an empty name means that the error is unknown.
 
-    `not_before`: when it may work, in unix seconds, where the contract says so. `is_pause`: a
-    person may end that sooner than it says. `is_taken`: another's call has done what this is for.
+    `not_before`: when the call may work, in unix seconds, if the contract gives a time. `is_pause`:
+    an operator may end the pause sooner. `is_taken`: another call has already done the same.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Refusal:
         return f"{self.name}({', '.join(_readable(one) for one in self.arguments)})"
 
 
-# Reads a revert's output, `0x` hex; None: there was none.
+# Decodes the output of a revert (`0x` hex, or None if there was none).
 RefusalDecoder = Callable[[str | None], Refusal]
 
 

@@ -1,7 +1,7 @@
-"""Sends stored bytes to every endpoint, and tells what their answers mean.
+"""Sends signed bytes to every endpoint, and classifies the responses.
 
-It has no key: only bytes that are in the outbox can leave.
-See docs/reference/rpc-requirements.md#send-errors.
+The module has no key: only bytes that are in the outbox can be sent. See
+docs/reference/rpc-requirements.md#send-errors.
 """
 
 import re
@@ -16,13 +16,13 @@ from oracle.telemetry.txmgr_metrics import BROADCASTS
 
 
 class SendOutcome(StrEnum):
-    """What an endpoint made of the bytes. Whatever it says, the hash is watched."""
+    """The classified response of an endpoint; the transaction is watched whatever it is."""
 
     SENT = "sent"
-    ALREADY = "already"  # known to the pool: as good as sent
+    ALREADY = "already"  # in the pool already: as good as sent
     NONCE_TOO_LOW = "nonce_too_low"  # one of our hashes, or a foreign one, has been mined
     NONCE_TOO_HIGH = "nonce_too_high"
-    UNDERPRICED_REPLACEMENT = "underpriced_replacement"  # the attempt before it stands
+    UNDERPRICED_REPLACEMENT = "underpriced_replacement"  # the earlier attempt stays in the pool
     UNDERPRICED = "underpriced"
     FUNDS = "funds"
     CAP = "cap"  # the endpoint's own cap on fees
@@ -30,11 +30,11 @@ class SendOutcome(StrEnum):
     POOL = "pool"
     CHAIN = "chain"
     MALFORMED = "malformed"
-    AMBIGUOUS = "ambiguous"  # no answer: it may well be in the pool
+    AMBIGUOUS = "ambiguous"  # no response: the transaction may be in the pool
     UNKNOWN = "unknown"
 
 
-# Parts of what clients say, in lower case, the particular ones first.
+# Patterns of client error messages, in lower case, the specific ones first.
 _WORDS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
     (
         SendOutcome.ALREADY,
@@ -135,7 +135,8 @@ _WORDS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        # Also of nodes that mine at once and tell how it went: it was taken.
+        # Also returned by nodes that mine at once and report the outcome: the transaction was
+        # accepted.
         SendOutcome.AMBIGUOUS,
         (
             r"time[d ]? ?out", r"too many requests", r"rate.?limit", r"deadline exceeded",
@@ -145,9 +146,9 @@ _WORDS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
     ),
 )  # fmt: skip
 _PATTERNS = tuple((answer, re.compile("|".join(words), re.IGNORECASE)) for answer, words in _WORDS)
-# How Ganache says it, too low or too high.
+# Ganache's message for a nonce that is too low or too high.
 _NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
-# Where the words say nothing: the codes that mean one thing only.
+# Used if no pattern matches: codes that have only one meaning.
 _CODES: Mapping[int, SendOutcome] = {
     429: SendOutcome.AMBIGUOUS,
     -32006: SendOutcome.NONCE_TOO_HIGH,
@@ -164,10 +165,10 @@ _CODES: Mapping[int, SendOutcome] = {
 
 
 def answer_of(message: str, code: int = 0) -> SendOutcome:
-    """Classify an endpoint's answer to a send, by its text first and its JSON-RPC code last.
+    """Classify the response to a send, by its text first and its JSON-RPC code last.
 
     The texts come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth, Nitro,
-    Anvil, Hardhat and Ganache. Texts change: an unknown one is UNKNOWN, and the transaction is
+    Anvil, Hardhat and Ganache. Texts change: an unrecognised one is UNKNOWN, and the transaction is
     watched (docs/reference/rpc-requirements.md#send-errors).
     """
     nonces = _NONCES.search(message)
@@ -190,22 +191,22 @@ __all__ = [
 ]
 
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
-# It may be in the pool, and it may be taken at the next try.
+# The transaction may be in the pool, or accepted at the next try.
 _OPEN = frozenset({SendOutcome.UNKNOWN, SendOutcome.AMBIGUOUS})
-# What a person has to put right; one gateway that takes no sends says it of everything.
+# Errors that an operator has to repair; one gateway that accepts no sends returns them always.
 _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED})
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The best of the endpoints' answers; `text`: what a refusing one said."""
+    """The best response of the endpoints; `text` is the message of one that refused."""
 
     answer: SendOutcome
     text: str = ""
 
     @property
     def is_accepted(self) -> bool:
-        """At least one pool has it."""
+        """Whether at least one pool has the transaction."""
         return self.answer in _ACCEPTED
 
 
@@ -215,7 +216,7 @@ def send(pool: EndpointPool, raw: bytes) -> SendResult:
 
 
 def send_all(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
-    """Send several bytes in their order, as `send` does each, by one batch for each endpoint."""
+    """Send several transactions in order, with one batch for each endpoint; see `send`."""
     return [_best(map(_result, answers)) for answers in pool.broadcast(raws)]
 
 
@@ -242,9 +243,10 @@ def show_zeros(pool: EndpointPool) -> None:
 
 
 def _best(answers: Iterable[SendResult]) -> SendResult:
-    """An accepting pool counts; else what says most, before silence.
+    """Return the best result: accepted first, then the most specific error, then no response.
 
-    What stops the sender counts where all say so: who is silent now may take the bytes.
+    An error that pauses the sender counts only if all endpoints return it, because a silent
+    endpoint may accept the bytes.
     """
     order = [*SendOutcome]
     ranked = sorted(answers, key=lambda sent: (_rank(sent.answer), order.index(sent.answer)))
