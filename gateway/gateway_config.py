@@ -39,8 +39,8 @@ _MOST_ANSWERS = 1024
 class GatewaySection(ListenerSection):
     # Port of `/v1/outcomes`, `/v1/select` and the other paths; 0 uses any free port.
     port: int = Field(default=8091, ge=0, le=65_535)
-    # The file (mode 600) with the token that requests must bear; left out: the environment variable
-    # `QOS_GATEWAY_TOKEN`.
+    # The file (mode 600) with the token that requests must bear; left out: the environment
+    # variable `QOS_GATEWAY_TOKEN`.
     token_file: Path | None = None
     # Average requests per second of one address; bursts have five seconds' worth.
     requests_per_second: float = Field(default=10_000.0, gt=0, le=1_000_000)
@@ -122,7 +122,8 @@ class ChecksSection(Section):
     most_at_once: int = Field(default=24, ge=1, le=256)
     # The maximum number of blocks that a node may be behind the best height, or ahead of it.
     allowance: int = Field(default=5, ge=0, le=1_000_000)
-    # `daemon`: only nodes that are staked by `[stakes]` are candidates; `none`: stakes are ignored.
+    # `daemon`: only nodes that are staked by `[stakes]` are candidates; `none`: stakes are
+    # ignored.
     stake: Literal["none", "daemon"] = "none"
     # The policy for a node that was not checked yet, or too long ago: `allow` or `refuse`.
     unchecked: Unchecked = Unchecked.ALLOW

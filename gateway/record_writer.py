@@ -85,8 +85,8 @@ class RecordWriter:
         """Return a future: whether all outcomes queued so far are stored.
 
         The result is False if that will remain unknown: the writer does not run, or dropped
-        outcomes. While the database is unavailable the future stays open, and its owner decides how
-        long to wait.
+        outcomes. While the database is unavailable the future stays open, and its owner decides
+        how long to wait.
         """
         future: Future[bool] = Future()
         with self._lock:
@@ -146,8 +146,8 @@ class RecordWriter:
     def _run(self) -> None:
         try:
             while not self._ended.is_set():
-                # A request that waits for its outcomes wakes the writer; an unavailable database is
-                # given time.
+                # A request that waits for its outcomes wakes the writer; an unavailable database
+                # is given time.
                 self._wake.wait(_EVERY_SECONDS)
                 if self.failure is not None:
                     self._ended.wait(_EVERY_SECONDS)

@@ -143,7 +143,8 @@ def plan_deployment(lines: PoolView, code: str, sender: Address, fees: Fees | No
     """Simulate the deployment of this creation code on the newest block; send nothing.
 
     Raises:
-        InputError: the constructor rejects the setup, or the gas price is above the configured cap.
+        InputError: the constructor rejects the setup, or the gas price is above the configured
+            cap.
         TransientError: no endpoint responds.
     """
     if fees is None:

@@ -66,8 +66,8 @@ class TimelockRoles:
 def timelock_roles(lines: PoolView, timelock: Address, since: int) -> TimelockRoles:
     """Return the holders of the timelock's roles, as reported by any endpoint.
 
-    Logs that one endpoint lacks another may return. An endpoint that lags behind may still report a
-    revoked role, until it has caught up.
+    Logs that one endpoint lacks another may return. An endpoint that lags behind may still report
+    a revoked role, until it has caught up.
 
     Raises:
         TransientError: no endpoint responds.

@@ -32,8 +32,8 @@ _NEWEST = 0.2
 class StallDetector:
     """Detects that the chain has stalled, as opposed to being slow.
 
-    Block times are in seconds of block timestamps; the length of a stall is in seconds of the local
-    clock during which the chain was checked.
+    Block times are in seconds of block timestamps; the length of a stall is in seconds of the
+    local clock during which the chain was checked.
     """
 
     def __init__(self) -> None:

@@ -17,10 +17,11 @@ class Heads:
     """The heads of the chain at one moment; all three blocks come from one endpoint.
 
     `final` is the lower of the endpoint's `finalized` block, if it supports the tag, and of the
-    newest block minus the finality depth; it never goes down (docs/explanation/ingest.md#finality).
-    `safe` is None if the endpoint does not support the tag. `stalled` means that no endpoint has
-    shown a new block for much longer than the usual block time; nodes are not penalised for what
-    they could not do meanwhile (docs/explanation/ingest.md#heads).
+    newest block minus the finality depth; it never goes down
+    (docs/explanation/ingest.md#finality). `safe` is None if the endpoint does not support the tag.
+    `stalled` means that no endpoint has shown a new block for much longer than the usual block
+    time; nodes are not penalised for what they could not do meanwhile
+    (docs/explanation/ingest.md#heads).
     """
 
     latest: BlockRef
@@ -105,7 +106,8 @@ def _request_heads(
 def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | None]) -> BlockRef:
     """Return the newest block, or raise RpcError if a tagged block is above it.
 
-    A block may have arrived between two answers of one batch, so `latest` is requested again first.
+    A block may have arrived between two answers of one batch, so `latest` is requested again
+    first.
     """
     highest = max((block.number for block in tagged.values() if block is not None), default=0)
     if highest > latest.number:

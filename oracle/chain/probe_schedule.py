@@ -41,9 +41,9 @@ class Prober:
     def turn(self) -> dict[str, object] | None:
         """Start or finish one probe; return the fields to log, or None if no probe has finished.
 
-        An endpoint that has not answered within the timeout of the background call is checked again
-        on later calls; one that failed is probed again in an hour, because the circuit breakers
-        track it.
+        An endpoint that has not answered within the timeout of the background call is checked
+        again on later calls; one that failed is probed again in an hour, because the circuit
+        breakers track it.
         """
         if not self.background_call.is_out:
             self._begin()

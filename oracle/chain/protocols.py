@@ -67,8 +67,8 @@ class ChainReader(Protocol):
     ) -> Sequence[Witness]:
         """Query every endpoint but `excluded_endpoint` for its block at this height.
 
-        Endpoints that do not answer are left out. An endpoint whose head is below the height is not
-        a witness of it. With `skips_slow`, endpoints that were slow recently are left out, for
+        Endpoints that do not answer are left out. An endpoint whose head is below the height is
+        not a witness of it. With `skips_slow`, endpoints that were slow recently are left out, for
         comparisons that are repeated often.
         """
         ...

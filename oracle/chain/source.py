@@ -204,9 +204,9 @@ class ChainSource:
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
         """Return an endpoint of another provider, and its block at this height, or None.
 
-        The endpoints are queried in turn until one answers. A silent one is skipped for a minute or
-        longer, and one that took over two seconds for thirty times as long as it took. If there is
-        only one provider, another endpoint of it is queried.
+        The endpoints are queried in turn until one answers. A silent one is skipped for a minute
+        or longer, and one that took over two seconds for thirty times as long as it took. If there
+        is only one provider, another endpoint of it is queried.
         """
         return self._witnesses.second(number, than)
 

@@ -26,8 +26,8 @@ def check_endpoints(
     """Check the chain of every endpoint, and the code of the contracts on one of them.
 
     All endpoints are checked concurrently. Once one has answered, the others have `grace_seconds`
-    more: a slow one counts as failed, and is checked again later. One of several that is on another
-    chain, or rejects our requests, is quarantined.
+    more: a slow one counts as failed, and is checked again later. One of several that is on
+        another chain, or rejects our requests, is quarantined.
 
     Raises:
         TransientError: no endpoint gives a valid answer, or too few report one of the following.

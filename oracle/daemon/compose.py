@@ -93,8 +93,8 @@ def open_chain(
 ) -> Iterator[ChainSource]:
     """Open the endpoints; contacts none of them.
 
-    `endpoint_facts` is the database's cache, with the endpoints that were proven wrong; None: there
-    is no database, or the caller needs none.
+    `endpoint_facts` is the database's cache, with the endpoints that were proven wrong; None:
+    there is no database, or the caller needs none.
     """
     facts, settings = facts or CapabilityCache(None, unix_seconds), config.chain
     max_bytes = settings.max_response_mib * 2**20

@@ -51,8 +51,8 @@ class FeedJobs:
     _polling: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _rereading: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
     _comparing: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
-    # Whether the previous poll left rows unread; and whether the end of the feed was seen since the
-    # last new row. If it was, reading known rows again is not a backlog.
+    # Whether the previous poll left rows unread; and whether the end of the feed was seen since
+    # the last new row. If it was, reading known rows again is not a backlog.
     _reads_on: bool = False
     _has_seen_end: bool = False
     _polled_at: float | None = None

@@ -1,7 +1,8 @@
 """Stores the daemon's health with its reasons every few seconds, on a separate thread.
 
-The worker may hang in a tick for a minute, and the stored health has to show the cause by then. The
-reason for the daemon's end is stored as well, for readers of the database while no daemon runs.
+The worker may hang in a tick for a minute, and the stored health has to show the cause by then.
+The reason for the daemon's end is stored as well, for readers of the database while no daemon
+runs.
 """
 
 import shutil

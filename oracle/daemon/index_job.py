@@ -69,7 +69,8 @@ class IndexJob:
         is reported meanwhile; if a block is refused, the head stops.
 
         Raises:
-            TransientError: an endpoint's data about a block is inconsistent, and no endpoint proves
+            TransientError: an endpoint's data about a block is inconsistent, and no endpoint
+                proves
                 it.
         """
         try:

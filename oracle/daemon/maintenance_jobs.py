@@ -35,8 +35,8 @@ from oracle.telemetry import integrity_metrics
 # How often the contracts' counters are read; and the interval of the checks for a late answer.
 _COUNTERS_SECONDS = 3600.0
 COUNTERS_TURN_SECONDS = 10.0
-# How long a tick waits for an endpoint's answer in the background. A late answer is used by a later
-# tick, because the head must not wait for it.
+# How long a tick waits for an endpoint's answer in the background. A late answer is used by a
+# later tick, because the head must not wait for it.
 BACKGROUND_SECONDS = 0.2
 # Blocks that no header proves are audited in chunks of this size.
 _UNPROVEN_BLOCKS = 100
@@ -54,9 +54,9 @@ def unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
     The blocks came only from endpoints that were proven wrong, or two endpoints disagree about
-    them, or no second provider confirms them, or nothing proves them, or the state is not what they
-    fold to. With `is_running`, the newest blocks may still wait for their audit and their second
-    provider.
+    them, or no second provider confirms them, or nothing proves them, or the state is not what
+    they fold to. With `is_running`, the newest blocks may still wait for their audit and their
+    second provider.
     """
     spare = _WAITING_BLOCKS if is_running else 0
     with index.store.reading() as uow:
@@ -148,7 +148,8 @@ class MaintenanceJobs:
         """Audit final blocks with a second endpoint, unless the head is urgent or a halt is open.
 
         Blocks that came only from an endpoint that was proven wrong do not wait for the head. A
-        silent second endpoint does not affect readiness: the audit is logged and tried again later.
+        silent second endpoint does not affect readiness: the audit is logged and tried again
+        later.
         """
         index, heads = self.index, self.ingest.heads
         if (

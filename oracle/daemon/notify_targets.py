@@ -20,7 +20,8 @@ def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> lis
     """Return the notification targets; `clock` returns unix seconds.
 
     Raises:
-        InputError: a secret is missing, short or readable by others; Apprise is missing or does not
+        InputError: a secret is missing, short or readable by others; Apprise is missing or does
+            not
             support an address.
     """
     return [_target(one, clock) for one in told]

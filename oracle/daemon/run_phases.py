@@ -72,11 +72,12 @@ def wait_for_index(
     """Open the index and wait until an endpoint answers; return None if `stop` was set first.
 
     `records` is None if the database is empty; its tables are created once the endpoint's chain is
-    known to be the configured one. `retry` repeats a request until an endpoint answers; None: retry
-    as a daemon that serves its listeners meanwhile.
+    known to be the configured one. `retry` repeats a request until an endpoint answers; None:
+    retry as a daemon that serves its listeners meanwhile.
 
     Raises:
-        InputError: the endpoint serves another chain, or its contracts are not the configured ones.
+        InputError: the endpoint serves another chain, or its contracts are not the configured
+            ones.
     """
     config, closing, stop = process.config, process.closing, process.stop
 
@@ -194,8 +195,8 @@ def retry_until_answered(
 ) -> T | None:
     """Return the result of `request`, repeated until an endpoint answers.
 
-    Health, metrics and API are served meanwhile, and the log reports the reason. The result is None
-    if `stop` was set first.
+    Health, metrics and API are served meanwhile, and the log reports the reason. The result is
+    None if `stop` was set first.
     """
     try:
         return work()

@@ -114,8 +114,8 @@ class JobLiveness:
 class Timetable:
     """When each job is due next, by the monotonic clock; the longest due job runs first.
 
-    A job is due one period after its last tick began. However often a job is brought forward during
-    its tick, it runs one more tick.
+    A job is due one period after its last tick began. However often a job is brought forward
+    during its tick, it runs one more tick.
     """
 
     def __init__(self, jobs: Sequence[Job], clock: Clock = time.monotonic) -> None:

@@ -1,7 +1,7 @@
 """Builds keys, accounts and sender contexts from the settings.
 
-A key is opened once, when it is first needed: decrypting a keystore takes a second, and a KMS takes
-a request.
+A key is opened once, when it is first needed: decrypting a keystore takes a second, and a KMS
+takes a request.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,7 +63,8 @@ OpenKey = Callable[[Role], Signer | None]
 class Reporter:
     """The account of reports and kickouts with its peers, before any lease is held.
 
-    `board` publishes what is signed here to the other reporters; `peers` is None if there are none.
+    `board` publishes what is signed here to the other reporters; `peers` is None if there are
+    none.
     """
 
     index: Index

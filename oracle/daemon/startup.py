@@ -91,14 +91,14 @@ def read_api_of(
 ) -> "FastAPI":
     """Return the read API and the pages over the database.
 
-    `get_head` returns the newest block, or None if unknown; `clock` returns unix seconds; `get_act`
-    returns the current act of a demonstration.
+    `get_head` returns the newest block, or None if unknown; `clock` returns unix seconds;
+    `get_act` returns the current act of a demonstration.
 
     Raises:
         InputError: the database does not match the program.
     """
-    # Imported here because the models take a tenth of a second, which only a serving process should
-    # pay.
+    # Imported here because the models take a tenth of a second, which only a serving process
+    # should pay.
     from oracle.daemon.web.api.read_api import read_api  # noqa: PLC0415
 
     archive = EventArchive(
@@ -127,9 +127,9 @@ def read_api_of(
 def freeze_garbage() -> None:
     """Exclude long-lived objects from garbage collection, and collect less often.
 
-    A window creates and drops some ten thousand events and rows, none of them in a reference cycle.
-    Searching for cycles every 700 allocations, through everything that was imported, cost a third
-    of a backfill (benchmarks/backfill.py).
+    A window creates and drops some ten thousand events and rows, none of them in a reference
+    cycle. Searching for cycles every 700 allocations, through everything that was imported, cost a
+    third of a backfill (benchmarks/backfill.py).
     """
     gc.collect()
     gc.freeze()

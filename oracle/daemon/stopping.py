@@ -23,8 +23,8 @@ from oracle.rpc.background import in_background
 # The exit code of a command that a signal ended is this plus the signal's number.
 KILLED = 128
 # Time from the first signal until the process is cut off, whatever still waits for an endpoint, a
-# database or a disk. Shorter than the ten seconds that systemd (ops/systemd) and Docker wait before
-# they kill.
+# database or a disk. Shorter than the ten seconds that systemd (ops/systemd) and Docker wait
+# before they kill.
 STOP_SECONDS = 8.0
 
 # No signal has this number; it ends the listener thread.
@@ -84,7 +84,8 @@ def until_told(work: Callable[[StopSignal], None]) -> None:
     whole process ends at once, as if it were killed, with 128 plus the number of the signal.
 
     Raises:
-        FatalError: the work ended without a signal and without an error; a supervisor that restarts
+        FatalError: the work ended without a signal and without an error; a supervisor that
+            restarts
             failures must not take this for an orderly stop.
     """
     stop = StopSignal()

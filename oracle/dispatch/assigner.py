@@ -102,7 +102,8 @@ _THROUGH = "dispatch_through"
 class StoredNetworkView:
     """The network as stored in the database, for a drawer.
 
-    `follower_cache`: set for a policy with a memory. `changed_by_key`: the tasks that have changed.
+    `follower_cache`: set for a policy with a memory. `changed_by_key`: the tasks that have
+    changed.
     """
 
     uow: UnitOfWork
@@ -140,7 +141,8 @@ class DrawHook(BlockHook):
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket
         self._memory = None if policy is None else PolicyMemory(policy, reader)
-        # Tasks that changed since the last draw, recorded once the drawer tracks the waiting tasks.
+        # Tasks that changed since the last draw, recorded once the drawer tracks the waiting
+        # tasks.
         self._changed: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 

@@ -44,8 +44,8 @@ class _Decision(NamedTuple):
 def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the settlement of each contest that its second group has decided, once a block.
 
-    Return None if no contest is decided. The second group was compared in a final block, so that no
-    reorg changes its verdict.
+    Return None if no contest is decided. The second group was compared in a final block, so that
+    no reorg changes its verdict.
 
     Raises:
         TransientError: no endpoint returns the state of a group.

@@ -24,7 +24,8 @@ class DispatchSettings:
     Pocket's. `start_block`: the first block at whose end a task may be armed (decision 0060).
     `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
     may be pending at the same time. `change`: policy parameters that differ from the published
-    ones, as text. `spread`: limits of model downloads; unused unless the policy is one of Crynux's.
+    ones, as text. `spread`: limits of model downloads; unused unless the policy is one of
+    Crynux's.
     """
 
     start_block: int

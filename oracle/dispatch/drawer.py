@@ -120,7 +120,8 @@ class BlockDrawer:
         self.plan = NOTHING_PLANNED
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
         self._free = FreeNodes(self.settings.rules, self.settings.weighting)
-        # Used by policies that compare each node with all others: Pocket's, and the legacy one's B.
+        # Used by policies that compare each node with all others: Pocket's, and the legacy one's
+        # B.
         self._members: dict[Address, Node] = {}
         # The block up to which the pool has seen the nodes' changes.
         self._seen: int | None = None

@@ -1,7 +1,7 @@
 """Reads the hashes of results that the operator's storage delivers to the dispatcher.
 
-The chain holds the nodes' answers, never their results: an answer is bound to its group, so that it
-cannot be copied into another group. See docs/explanation/dispatch.md#results.
+The chain holds the nodes' answers, never their results: an answer is bound to its group, so that
+it cannot be copied into another group. See docs/explanation/dispatch.md#results.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The health of the daemon: every condition with its severity and the operator's action.
 
-Status lines, readiness, pages, metrics and notices derive from `Condition`, which is the only place
-that names a condition (docs/explanation/health.md).
+Status lines, readiness, pages, metrics and notices derive from `Condition`, which is the only
+place that names a condition (docs/explanation/health.md).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Logs of a range of blocks in narrow rows, as the database stores them, and their packed form.
 
-Values that many rows share are stored once: a block's hash and time, a contract's address and first
-topic. Storing logs therefore creates no object per log (docs/explanation/storage.md#logs).
+Values that many rows share are stored once: a block's hash and time, a contract's address and
+first topic. Storing logs therefore creates no object per log (docs/explanation/storage.md#logs).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,9 +51,9 @@ def pack_hex(text: str) -> bytes:
     """Return the data of a log, `0x` hex, without the zeros that fill its words.
 
     Each word of 32 bytes becomes a byte that gives its form, and the remaining bytes: `32 + n` (n
-    from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to 32) for n bytes without trailing
-    zeros, `95 + n` (1 to 31) for n bytes at the end that form no whole word. The three upper bits
-    give the form, and all these bytes are ASCII letters, which SQL can parse
+    from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to 32) for n bytes without
+    trailing zeros, `95 + n` (1 to 31) for n bytes at the end that form no whole word. The three
+    upper bits give the form, and all these bytes are ASCII letters, which SQL can parse
     (docs/explanation/storage.md#packed).
     """
     words = _WORDS

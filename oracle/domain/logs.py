@@ -41,7 +41,8 @@ class Call:
     # Whether the call succeeded; a reverted call has no effect.
     succeeded: bool
 
-    # The event of a call precedes the logs of its transaction (docs/reference/events-and-jsonl.md).
+    # The event of a call precedes the logs of its transaction
+    # (docs/reference/events-and-jsonl.md).
     index: ClassVar[int] = -1
 
 

@@ -1,8 +1,8 @@
 """The optional native code, package `oracle_native`, built from native/.
 
-It contains the few loops that dominate selection and proofs. Every function has a Python equivalent
-with the same bytes beside its one caller: without the package all results are the same, only slower
-(decision 0219).
+It contains the few loops that dominate selection and proofs. Every function has a Python
+equivalent with the same bytes beside its one caller: without the package all results are the same,
+only slower (decision 0219).
 """
 
 from array import array

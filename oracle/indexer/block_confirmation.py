@@ -42,9 +42,9 @@ def confirm_block(
 ) -> Confirmation:
     """Confirm a future final block with an endpoint of another provider.
 
-    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. If two blocks
-    differ, the one that two providers show is accepted. Otherwise the endpoint is wrong whose
-    headers do not link or do not hash to their block hashes.
+    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. If two
+    blocks differ, the one that two providers show is accepted. Otherwise the endpoint is wrong
+    whose headers do not link or do not hash to their block hashes.
 
     Raises:
         OutvotedError: `source_endpoint` was found wrong, and deprioritised or quarantined.

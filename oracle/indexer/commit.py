@@ -31,9 +31,9 @@ class WindowCommitted:
     """One committed window.
 
     `event_counts` by type of event, as in docs/reference/events-and-jsonl.md#vocabulary;
-    `anomaly_count` of them broke a rule; `notes` are those of hooks. `newest_number` is the chain's
-    newest known block, `cursor` the last folded one. The durations are those of folding, of
-    committing, and, before both, of fetching and decoding.
+    `anomaly_count` of them broke a rule; `notes` are those of hooks. `newest_number` is the
+    chain's newest known block, `cursor` the last folded one. The durations are those of folding,
+    of committing, and, before both, of fetching and decoding.
     """
 
     blocks: BlockRange
@@ -108,8 +108,8 @@ def newer_final(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
 def final_in_window(window: BlockWindow, heads: Heads, cursor: Cursor | None) -> BlockRef | None:
     """Return the final block to store with a window, if it is above the cursor's.
 
-    A final block above the window is one endpoint's claim about a block that was not read: then the
-    window's last block, which was, is the final one.
+    A final block above the window is one endpoint's claim about a block that was not read: then
+    the window's last block, which was, is the final one.
     """
     is_in_window = heads.final.number <= window.last.number
     return newer_final(heads.final if is_in_window else window.last, cursor)

@@ -68,8 +68,8 @@ class Folder:
     def following(self, cursor: Cursor | None) -> Iterator[None]:
         """Continue from `cursor`; after any failure inside, all rows are reloaded.
 
-        The context must enclose the whole transaction, because a failed commit leaves wrong rows in
-        memory.
+        The context must enclose the whole transaction, because a failed commit leaves wrong rows
+        in memory.
         """
         if cursor is None or self._cursor != cursor:
             self.forget()
@@ -104,7 +104,8 @@ class Folder:
         """Fold a range, write its changes, and return the number of anomalies.
 
         Changes of blocks above `final_number` are journaled. `stops` ascend, and `on_stop` is
-        called at each; a stop below the first block is called at once. The caller moves the cursor.
+        called at each; a stop below the first block is called at once. The caller moves the
+        cursor.
         """
         rounds = self._loaded_rounds(uow)
         self._load(uow, decoded.events)

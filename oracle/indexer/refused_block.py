@@ -1,7 +1,7 @@
 """Stores a refused block until it is explained, so that every attempt fails the same way.
 
-A refusal is explained once an endpoint proves the block, once two endpoints agree on it, or once an
-operator accepts it by a setting or by `resync refusal --accept`.
+A refusal is explained once an endpoint proves the block, once two endpoints agree on it, or once
+an operator accepts it by a setting or by `resync refusal --accept`.
 """
 
 from oracle.chain.verification.refused_blocks import (

@@ -69,8 +69,8 @@ def check_period(uow: UnitOfWork, seconds: int) -> None:
     """Store the length of a period, or check that it is unchanged.
 
     The number of a period is its start over its length
-    (docs/explanation/reports.md#cut-at-period-end): with another length the same numbers would mean
-    other times, and new reports would count as already cut.
+    (docs/explanation/reports.md#cut-at-period-end): with another length the same numbers would
+    mean other times, and new reports would count as already cut.
 
     Raises:
         InputError: the length has changed.

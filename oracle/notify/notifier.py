@@ -150,8 +150,8 @@ class Notifier:
     def run_once(self, head: int | None, wait_seconds: float | None) -> bool:
         """Collect and deliver notices; return whether more work may be ready at once.
 
-        `head` is the newest known block, or None. `wait_seconds` limits the wait for each response;
-        None waits until it arrives.
+        `head` is the newest known block, or None. `wait_seconds` limits the wait for each
+        response; None waits until it arrives.
         """
         has_more = self._collect(head)
         for delivery in self._deliveries:

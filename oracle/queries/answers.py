@@ -1,8 +1,8 @@
 """The parts that every answer has in common: its block, and how numbers are written.
 
 `/v1` and `--json` print the same pydantic models, so that the schema that is published is the one
-that is kept (docs/reference/read-api.md#conventions). Times are unix seconds, amounts and fractions
-are text.
+that is kept (docs/reference/read-api.md#conventions). Times are unix seconds, amounts and
+fractions are text.
 """
 
 from typing import Annotated

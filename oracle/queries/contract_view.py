@@ -93,9 +93,9 @@ def ask_chain(
 ) -> ChainView:
     """Read the chain's head and the contract from the endpoints that may be used.
 
-    A silent endpoint is queried once and waited for three seconds. An endpoint that has not reached
-    block `folded_block`, the last block of the index, is ignored because its answer is out of date.
-    `contract`: the oracle's address, or None if there is no contract.
+    A silent endpoint is queried once and waited for three seconds. An endpoint that has not
+    reached block `folded_block`, the last block of the index, is ignored because its answer is out
+    of date. `contract`: the oracle's address, or None if there is no contract.
     """
     try:
         speaking = endpoints.view(_SECONDS).that_answer(endpoints.chain_id)

@@ -1,7 +1,7 @@
 """The money that a task brought its node, and why: the whole fee, or a share of it by points.
 
-The amount paid is what the network reported. The share that follows from the points of the group is
-computed beside it, so that a difference shows. See docs/explanation/legacy.md#money.
+The amount paid is what the network reported. The share that follows from the points of the group
+is computed beside it, so that a difference shows. See docs/explanation/legacy.md#money.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ from oracle.domain.state.task import Ending, Task
 class Earning:
     """The amount that a node got, in wei, of a fee that was paid to one node or to several.
 
-    `points` of `all_points`: the node's points and those of all paid nodes; None if the fee was not
-    shared. `by_points`: the share that follows from these points.
+    `points` of `all_points`: the node's points and those of all paid nodes; None if the fee was
+    not shared. `by_points`: the share that follows from these points.
     """
 
     paid: int

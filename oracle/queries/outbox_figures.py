@@ -1,8 +1,8 @@
 """Counts the outcomes of everything that was sent, for `/metrics`.
 
 Nonces below the lowest open one never change again: their outcomes are counted once and kept, the
-others are counted again each time. The cost of a count so depends on the number of open nonces, and
-a restart counts everything again. See docs/explanation/daemon.md#metrics.
+others are counted again each time. The cost of a count so depends on the number of open nonces,
+and a restart counts everything again. See docs/explanation/daemon.md#metrics.
 """
 
 from collections import Counter

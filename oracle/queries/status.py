@@ -49,14 +49,14 @@ class StatusReport:
     """The database at its cursor.
 
     `network` is the public part. `rules` are the rules that folded the database. `folded_block` is
-    None if nothing is indexed yet. `oldest_draw_block` is the seed block of the oldest active draw,
-    or None if no draw is active. `lease_holder` names the process that holds the lease, or is None.
-    `halts` are the open halts; `reorg_endpoints` are the endpoints that showed the last fork.
-    `pause_by_account` has every account that ever sent, with its pause or None. `refusal` is a
-    block that the indexer refuses; `disputes` are blocks on which two endpoints disagree.
+    None if nothing is indexed yet. `oldest_draw_block` is the seed block of the oldest active
+    draw, or None if no draw is active. `lease_holder` names the process that holds the lease, or
+    is None. `halts` are the open halts; `reorg_endpoints` are the endpoints that showed the last
+    fork. `pause_by_account` has every account that ever sent, with its pause or None. `refusal` is
+    a block that the indexer refuses; `disputes` are blocks on which two endpoints disagree.
     `state_mismatch` states where the state differs from a fold of the stored logs. `held_reports`
-    wait for a person; `planned_push` is the newest planned push; `proposed_kicks` are kickouts that
-    are proposed on chain. `proven_wrong` maps endpoints that were proven wrong to the reason;
+    wait for a person; `planned_push` is the newest planned push; `proposed_kicks` are kickouts
+    that are proposed on chain. `proven_wrong` maps endpoints that were proven wrong to the reason;
     `suspect_block_count` counts their blocks that were not yet checked against another endpoint.
     `missing_receipts` are the reasons of calls whose nonce is used while no endpoint shows a
     receipt. `unregistered_count` counts members with a score that have no index in the contract

@@ -13,8 +13,8 @@ def mark_landed_reports(
 ) -> StepResult | None:
     """Mark reports as landed once their round is final; return None if there are none.
 
-    Any accepted round counts, whoever sent it, even if the report is stored as `missed` because our
-    own push was too late.
+    Any accepted round counts, whoever sent it, even if the report is stored as `missed` because
+    our own push was too late.
     """
     open_ = [one for one in cuts if one.cut.speaks and _may_have_landed(one)]
     if not open_:

@@ -1,7 +1,7 @@
 """Broadcasts signed transactions to every endpoint; the only way transactions leave the daemon.
 
-Each transaction is sent once to each endpoint. A lost response is not retried here: only the outbox
-may send again.
+Each transaction is sent once to each endpoint. A lost response is not retried here: only the
+outbox may send again.
 """
 
 from collections.abc import Sequence

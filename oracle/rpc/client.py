@@ -84,7 +84,8 @@ class JsonRpcClient:
         self.observer: CallObserver = observer or _Unobserved()
         self._wire = JsonRpcWire(url, timeout_seconds, max_bytes)
         self._size = BatchSize()
-        # Some endpoints refuse a batch of different methods but accept a large batch of one method.
+        # Some endpoints refuse a batch of different methods but accept a large batch of one
+        # method.
         self._mixed_limit = BATCH
 
     @override
@@ -169,7 +170,8 @@ class JsonRpcClient:
 
         Raises:
             RpcError: a response is missing: no connection, a timeout, a response to another
-                request, or none at all. Whether the endpoint received the requests is then unknown.
+                request, or none at all. Whether the endpoint received the requests is then
+                unknown.
             CallRefusedError: the batch was refused as a whole.
         """
         size = min(self._size.limit, self._mixed_limit)

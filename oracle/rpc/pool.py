@@ -1,8 +1,8 @@
 """The endpoints of one chain: the first healthy one does the work, else the next one.
 
-The configured order applies. An endpoint that failed, or is much slower than another one, loses its
-place until it has been healthy for a minute (docs/explanation/endpoints.md#order). Its chain is
-proven before it is used: at the start, after every failure, on each switch and every hour.
+The configured order applies. An endpoint that failed, or is much slower than another one, loses
+its place until it has been healthy for a minute (docs/explanation/endpoints.md#order). Its chain
+is proven before it is used: at the start, after every failure, on each switch and every hour.
 """
 
 import time

@@ -1,8 +1,8 @@
 """JSON-RPC responses: which request a response belongs to, and what its `error` means.
 
 Request ids are compared only here, for reading and for sending: a response to another request
-counts as a broken connection, because a proxy mixed up two responses. Vendors return errors in many
-shapes; their messages must reach the operator.
+counts as a broken connection, because a proxy mixed up two responses. Vendors return errors in
+many shapes; their messages must reach the operator.
 """
 
 import re

@@ -16,8 +16,8 @@ Quantity = Annotated[str, Meta(min_length=3, max_length=66)]
 Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
 
 
-# None of the structs can be part of a reference cycle: excluding them from garbage collection saves
-# a tenth of the time spent on a log.
+# None of the structs can be part of a reference cycle: excluding them from garbage collection
+# saves a tenth of the time spent on a log.
 class LogResponse(Struct, gc=False, rename="camel"):
     """A log of `eth_getLogs`; a pending log, which has no block, is rejected."""
 

@@ -58,11 +58,11 @@ class RpcError(TransientError):
     """A request to an endpoint failed.
 
     `retry_after`: seconds to wait, if the endpoint stated them. `max_blocks`: the endpoint's limit
-    of blocks in one range, if stated. `suggested_range`: first and last block of the range that the
-    endpoint would accept, unchecked; it may equal the requested one, be inverted or lie outside of
-    it (docs/reference/rpc-requirements.md#errors-when-reading). `is_for_whole_batch`: one error for
-    a whole batch. `exceeds_own_limit`: the response exceeds a limit of the daemon, not of the
-    endpoint.
+    of blocks in one range, if stated. `suggested_range`: first and last block of the range that
+    the endpoint would accept, unchecked; it may equal the requested one, be inverted or lie
+    outside of it (docs/reference/rpc-requirements.md#errors-when-reading). `is_for_whole_batch`:
+    one error for a whole batch. `exceeds_own_limit`: the response exceeds a limit of the daemon,
+    not of the endpoint.
     """
 
     def __init__(

@@ -103,8 +103,8 @@ class BoundedHttp:
     ) -> HttpAnswer:
         """Send JSON, once, and return the response, whatever its status.
 
-        The first byte must arrive within `timeout_seconds`, the last within that time plus the time
-        that the body takes at 64 KiB per second; `total_seconds` bounds both.
+        The first byte must arrive within `timeout_seconds`, the last within that time plus the
+        time that the body takes at 64 KiB per second; `total_seconds` bounds both.
 
         Raises:
             RpcTimeoutError: the response was too late, or no connection was made in time.
@@ -356,7 +356,8 @@ def _opened(url: str, access: HttpAccess | None) -> requests.Session:
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
-        # Proxies and netrc are read once, because requests reads the environment for every request.
+        # Proxies and netrc are read once, because requests reads the environment for every
+        # request.
         told = session.merge_environment_settings(url, {}, None, None, None)
         session.proxies, session.verify = told["proxies"], told["verify"]
         session.auth = get_netrc_auth(url)

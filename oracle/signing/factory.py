@@ -32,7 +32,8 @@ def open_signer(
     """Return the signer of a role ("signer", …); its address must be `expected` if given.
 
     Raises:
-        InputError: the key cannot be opened, belongs to another account, or is stored where keys of
+        InputError: the key cannot be opened, belongs to another account, or is stored where keys
+            of
             this chain must not be stored.
         TransientError: the KMS does not respond.
     """

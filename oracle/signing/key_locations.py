@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 from oracle.domain.ids import Address
 
-# Chains that anybody can run locally: Hardhat, Anvil and Ganache. Public test networks are excluded
-# because their accounts are reused elsewhere and their ether is not free.
+# Chains that anybody can run locally: Hardhat, Anvil and Ganache. Public test networks are
+# excluded because their accounts are reused elsewhere and their ether is not free.
 DEVELOPMENT_CHAINS = frozenset({1337, 31337})
 
 # JSON-RPC methods for signing typed data: most signers; Web3Signer.

@@ -68,7 +68,8 @@ class KmsSigner:
         """Fetch the public key from the KMS and return a signer for its address.
 
         Raises:
-            InputError: boto3 is not installed, no region or credentials are configured, or there is
+            InputError: boto3 is not installed, no region or credentials are configured, or there
+                is
                 no such key for signing on secp256k1.
             TransientError: the KMS does not respond.
         """

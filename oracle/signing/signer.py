@@ -77,5 +77,6 @@ class Signer(Protocol):
         Raises:
             TransientError: the key is unreachable now; the transaction may have been signed.
             SignerRefusedError: the signer responded and refused.
-            WrongSignatureError: the result is another transaction, or is signed by another account.
+            WrongSignatureError: the result is another transaction, or is signed by another
+                account.
         """

@@ -1,7 +1,7 @@
 """Recent activity of all nodes: counts over time, and single changes.
 
-No index leads by time. Blocks have one, and block times only grow, so the first block at or after a
-time is found by bisection.
+No index leads by time. Blocks have one, and block times only grow, so the first block at or after
+a time is found by bisection.
 """
 
 from bisect import bisect_left

@@ -1,8 +1,8 @@
 """Bulk writes and reads: many rows of one table at the speed of the driver.
 
-Rows are tuples in the order of the table's columns. SQLite takes them as they are. PostgreSQL takes
-many rows by COPY, after deleting rows of the same key if they are to be replaced; for few rows, and
-for rows that may be kept, it takes one array per column. See
+Rows are tuples in the order of the table's columns. SQLite takes them as they are. PostgreSQL
+takes many rows by COPY, after deleting rows of the same key if they are to be replaced; for few
+rows, and for rows that may be kept, it takes one array per column. See
 docs/explanation/storage.md#bulk-writes.
 """
 

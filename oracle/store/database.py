@@ -189,8 +189,8 @@ class Store:
     def fence(self, epoch: int) -> None:
         """From now on, write only while the lease has this epoch.
 
-        Data that a process fetched before it stalled is not written after another process has taken
-        over.
+        Data that a process fetched before it stalled is not written after another process has
+        taken over.
         """
         self._epoch = epoch
 

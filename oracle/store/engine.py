@@ -19,8 +19,8 @@ BUSY_SECONDS = 5.0
 WRITER_LOCK = 0x716F73
 # Equal to the lease: a writer idle in its transaction for longer has lost the lease anyway.
 STALLED_SECONDS = 30
-# SQLite's page cache per connection. More brought no speed with windows of thousands of events, and
-# the writer's memory grows by it.
+# SQLite's page cache per connection. More brought no speed with windows of thousands of events,
+# and the writer's memory grows by it.
 _CACHE_KIB = 8_192
 # WAL length, 16 MB, at which SQLite moves pages into the database file: a page that changes in
 # every window is then moved once for several windows.
@@ -114,8 +114,9 @@ def _keep_private(url: URL) -> None:
     """Restrict the file to its owner: it holds signed bytes before they are sent.
 
     SQLite gives the files beside it (`-wal`, `-shm`) the same mode. An existing file is never
-    opened here: closing it would drop every lock that this process holds on it (POSIX), and another
-    process would delete the log while connections are open (sqlite.org/howtocorrupt.html, 2.2).
+    opened here: closing it would drop every lock that this process holds on it (POSIX), and
+    another process would delete the log while connections are open (sqlite.org/howtocorrupt.html,
+    2.2).
     """
     path = Path(url.database or "")
     # Errors are left to the connection, which reports them.

@@ -29,9 +29,9 @@ class PolicyInput:
 class CandidateVerdict:
     """A policy's verdict on one node and one task.
 
-    `weight`: the node's share in the draw, in the policy's own unit, 0 or more; None if the node is
-    no candidate, for `reason`. `parts`: the components of the weight, by their names in the source,
-    as text (fractions with 18 digits), in the order of an explanation.
+    `weight`: the node's share in the draw, in the policy's own unit, 0 or more; None if the node
+    is no candidate, for `reason`. `parts`: the components of the weight, by their names in the
+    source, as text (fractions with 18 digits), in the order of an explanation.
     """
 
     node: Address

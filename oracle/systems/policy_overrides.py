@@ -25,8 +25,8 @@ _KEPT_IN: Mapping[type, str] = MappingProxyType(
 _TRUTHS = {"true": True, "false": False}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
-# Integers in units of 10^-18; Pocket's parameters are doubles (docs/explanation/pocket.md), so none
-# is listed.
+# Integers in units of 10^-18; Pocket's parameters are doubles (docs/explanation/pocket.md), so
+# none is listed.
 _FRACTIONS = frozenset(each.name for each in fields(Weighting) if each.type is int)
 
 

@@ -123,8 +123,8 @@ def _urgency(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
 def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequence[Node]:
     """Return two free nodes with the same card, or none if there are fewer.
 
-    With fewer nodes the task's time could not be compared. Nodes without a task come first, because
-    one group then serves all three.
+    With fewer nodes the task's time could not be compared. Nodes without a task come first,
+    because one group then serves all three.
     """
     like = [one for one in free if _comparable_hardware(one) == _comparable_hardware(node)]
     like.sort(

@@ -29,8 +29,8 @@ from oracle.systems.rule_overrides import (
 class System:
     """A rule set and a policy that belong together.
 
-    `source` names the document, `summary` describes the system in one line. `has_rules`: there is a
-    rule set of the same name; without one the policy keeps its own scores.
+    `source` names the document, `summary` describes the system in one line. `has_rules`: there is
+    a rule set of the same name; without one the policy keeps its own scores.
     """
 
     name: str

@@ -34,7 +34,8 @@ def apply_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
     `false`, lists as `10,5,2`, `none` where a rule may be absent.
 
     Raises:
-        ValueError: no such rule, an invalid text or value, or a missing rule without a default; the
+        ValueError: no such rule, an invalid text or value, or a missing rule without a default;
+            the
             message names the rule and the valid values.
     """
     known = changeable_rules(base)

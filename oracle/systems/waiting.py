@@ -1,6 +1,7 @@
 """The queue of waiting tasks: its groups and its capacity.
 
-See docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
+See docs/reference/sources.md#crynux-dispatching, Task Queue;
+docs/reference/scoring-rules.md#queue.
 """
 
 from fractions import Fraction

@@ -32,8 +32,9 @@ class NodeCriteria(NamedTuple):
 class InLine(NamedTuple):
     """A queued task, or tasks that start together, each on a node of its own.
 
-    `sibling_nodes`: nodes that were given another task of the group. `siblings`: the other tasks of
-    a legacy group of three, in the order of their creation after `task`; empty for a single task.
+    `sibling_nodes`: nodes that were given another task of the group. `siblings`: the other tasks
+    of a legacy group of three, in the order of their creation after `task`; empty for a single
+    task.
     """
 
     task: Task
@@ -242,8 +243,8 @@ def line_of(
 def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
     """Return whether no waiting task of a group can start any more, given all tasks of the group.
 
-    Either the group was given up, or a task of it ended before it had a node, or so many tasks have
-    ended that the others are no majority, so that their answers would never be compared.
+    Either the group was given up, or a task of it ended before it had a node, or so many tasks
+    have ended that the others are no majority, so that their answers would never be compared.
     """
     ended = [task for task in tasks if task.ending is not None]
     is_given_up = any(task.abort_reason in _GIVEN_UP for task in tasks)

@@ -1,7 +1,7 @@
 """The weighted draw that anyone can repeat: which nodes a seed picks.
 
-It uses only whole numbers and SHA-256, so that every machine and every language picks the same. See
-docs/reference/scoring-rules.md#the-draw.
+It uses only whole numbers and SHA-256, so that every machine and every language picks the same.
+See docs/reference/scoring-rules.md#the-draw.
 """
 
 from array import array

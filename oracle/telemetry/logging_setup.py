@@ -1,7 +1,7 @@
 """Log output: readable on a terminal, JSON otherwise, without secrets in either.
 
-Every line passes `_redact_event`: values under secret names are replaced, and texts are shown as in
-`safe_text`.
+Every line passes `_redact_event`: values under secret names are replaced, and texts are shown as
+in `safe_text`.
 """
 
 import logging

@@ -47,8 +47,8 @@ class AccountFigures:
     """Figures of one account; those read from an endpoint are None while unknown.
 
     `runway_seconds`: how long the balance lasts at the last day's spending; None if nothing was
-    spent. `gap`: nonces that were allocated but have no transaction, between the chain's next nonce
-    and the highest allocated one.
+    spent. `gap`: nonces that were allocated but have no transaction, between the chain's next
+    nonce and the highest allocated one.
     """
 
     next_nonce: int
@@ -92,8 +92,8 @@ class OutboxFigures:
     distributions of seconds, blocks and bumps. `ages` are seconds by (kind, state), `attempts`
     counts by (kind, reason), `kickouts` counts by their outcome on chain. `accounts` by role
     (`transmitter`, `dispatcher`). `report_words` and `report_deviation` (in 0.0001 of QoS) are
-    those of the newest report. `abandoned_statements`: statements that could land but are no longer
-    tried.
+    those of the newest report. `abandoned_statements`: statements that could land but are no
+    longer tried.
     """
 
     outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)

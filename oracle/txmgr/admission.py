@@ -124,8 +124,8 @@ def preflight_calls(
 ) -> list[AdmissionCheck]:
     """Check whether each call is still wanted, and simulate it on the newest block.
 
-    A call that another transmitter already has in the pool waits for that transaction. The check is
-    repeated before the signature, because the call is sent in the same step.
+    A call that another transmitter already has in the pool waits for that transaction. The check
+    is repeated before the signature, because the call is sent in the same step.
     """
     said = _first_decisions(context, intents, heads, stage)
     tried = [one for one in intents if said[one.id].is_accepted]
@@ -162,8 +162,8 @@ def _to_look_at(
 ) -> list[Intent]:
     """Return the calls whose time has come, and those that must end before it comes.
 
-    A pause may be lifted before its time, and a transmitter that left the others a head start would
-    otherwise be late for the next round too.
+    A pause may be lifted before its time, and a transmitter that left the others a head start
+    would otherwise be late for the next round too.
     """
     now = heads.latest.time
     early = [one for one in planned if (one.request.not_before or 0) > now]

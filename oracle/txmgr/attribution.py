@@ -1,8 +1,8 @@
 """Finds out which transaction used a nonce of ours that has no receipt.
 
 A transaction count alone decides nothing. A transaction is ours if our own logs or a stored hash
-prove it, and foreign only if every endpoint that answers shows that very transaction. Otherwise the
-nonce waits, with a visible reason.
+prove it, and foreign only if every endpoint that answers shows that very transaction. Otherwise
+the nonce waits, with a visible reason.
 """
 
 from collections.abc import Collection, Sequence

@@ -65,8 +65,8 @@ def rebroadcast(
 ) -> Rebroadcast:
     """Send an unmined transaction again; each repeated result doubles the wait before the next.
 
-    A transaction may wait for hours, for example below the market. Only a changed result is a step,
-    so that the log has a line for each change and not for each broadcast.
+    A transaction may wait for hours, for example below the market. Only a changed result is a
+    step, so that the log has a line for each change and not for each broadcast.
 
     Raises:
         FatalError: the endpoints serve another chain than the transaction.

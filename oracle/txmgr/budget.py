@@ -121,9 +121,10 @@ def _poor(context: TxContext, balance: int, needed: int) -> Why:
 def paid(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> Paid:
     """Return the cost that is booked for a mined call.
 
-    The gas price is at most the signed one, because no block charges more. The total is at most the
-    amount reserved for the nonce unless enough endpoints report the same prices, so that one
-    endpoint with a huge data fee cannot use up a budget. Call it outside of a database transaction.
+    The gas price is at most the signed one, because no block charges more. The total is at most
+    the amount reserved for the nonce unless enough endpoints report the same prices, so that one
+    endpoint with a huge data fee cannot use up a budget. Call it outside of a database
+    transaction.
 
     Raises:
         TransientError: no endpoint returns the operator fee of a rollup.
@@ -202,7 +203,8 @@ def limit_for(gas: int, calldata: str, most: int) -> int | None:
 def gas_of_block(context: TxContext) -> int:
     """Return the gas limit of the newest block, the highest that any endpoint reports.
 
-    An endpoint that reports too little delays no call; a pool rejects a gas limit that is too high.
+    An endpoint that reports too little delays no call; a pool rejects a gas limit that is too
+    high.
 
     Raises:
         TransientError: no endpoint answers.

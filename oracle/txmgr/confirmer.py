@@ -53,8 +53,8 @@ def confirm(context: TxContext, heads: Heads) -> StepResult | None:
     """Record everything that happened to open nonces; return None if nothing did.
 
     Lower nonces come first, so that transactions dropped from a pool are sent again in order. A
-    known receipt that is not final is not requested again while its block is canonical. Nonces that
-    too few witnesses confirm are checked in turns.
+    known receipt that is not final is not requested again while its block is canonical. Nonces
+    that too few witnesses confirm are checked in turns.
 
     Raises:
         TransientError: no endpoint answers.

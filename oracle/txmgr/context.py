@@ -87,8 +87,8 @@ class SendSettings:
 
     A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of chain time have
     passed; at most `max_attempts` are signed for a nonce. `max_in_flight`: nonces of the account
-    that are not final; None: the planner limits them. `l1_fee`: how the rollup charges for data. No
-    call is signed whose deadline is too near; that margin is at most `max_margin_seconds`.
+    that are not final; None: the planner limits them. `l1_fee`: how the rollup charges for data.
+    No call is signed whose deadline is too near; that margin is at most `max_margin_seconds`.
     """
 
     bump_blocks: int = 3

@@ -15,8 +15,8 @@ from oracle.txmgr.inclusion_time import why_too_late
 
 # The error class of a call that succeeded without its expected event.
 WITHOUT_EFFECT_CLASS = "missing_effect"
-# Error classes of held calls that stop new ones for the same subject: an operator stopped the call,
-# or another would only cost gas again.
+# Error classes of held calls that stop new ones for the same subject: an operator stopped the
+# call, or another would only cost gas again.
 _STOPS = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 # How clients report a call that takes more gas than a block has.
 _TOO_MUCH_GAS = re.compile(

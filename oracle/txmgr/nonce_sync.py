@@ -45,7 +45,8 @@ def reconcile(context: TxContext) -> StepResult | None:
         NonceAheadError: the chain has nonces that this database never assigned.
         InputError: the database has lost nonces that it assigned, or does not contain an account
             that has sent; or an endpoint serves another chain.
-        TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in no
+        TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in
+            no
             pool any more.
     """
     context.publisher.lines.check_chain(context.publisher.domain.chain_id)

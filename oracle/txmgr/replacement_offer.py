@@ -21,8 +21,8 @@ TOO_LITTLE = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_R
 class ReplacementFees(NamedTuple):
     """Fees that beat every attempt signed for a nonce; None if `setting` allows no more than `cap`.
 
-    `market_fee`: the fee for the next block; `min_replacement_fee`: the fee at which pools accept a
-    replacement. All are in wei per gas.
+    `market_fee`: the fee for the next block; `min_replacement_fee`: the fee at which pools accept
+    a replacement. All are in wei per gas.
     """
 
     fees: Fees | None

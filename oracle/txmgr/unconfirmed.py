@@ -80,8 +80,8 @@ def receipt_that_stands(
     """Return the receipt that the endpoints show, preferring the `known` block, or None.
 
     A receipt that too few witnesses show counts while its block is canonical at the endpoints that
-    have reached the indexed block. An endpoint stalled on a fork keeps showing blocks that left the
-    chain.
+    have reached the indexed block. An endpoint stalled on a fork keeps showing blocks that left
+    the chain.
     """
     gone: set[Hash] = set()
     while True:

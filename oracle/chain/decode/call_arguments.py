@@ -43,8 +43,8 @@ class _Input:
 class _Kind:
     """The reader of one ABI type, and the size of its head.
 
-    `read(source, offset)`: `offset` is that of the value itself, after following the offset word of
-    a dynamic type.
+    `read(source, offset)`: `offset` is that of the value itself, after following the offset word
+    of a dynamic type.
     """
 
     size: int

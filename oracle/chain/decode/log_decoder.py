@@ -21,8 +21,8 @@ def decoder_of(event: AbiSignature, wanted: Sequence[str] | None = None) -> Deco
     """Return the decoder of an event; it raises ValueError for a log that is not of the event.
 
     Values are `int`, `bool`, `str` for strings and, as `0x` hex, for addresses and bytes, tuples
-    for arrays, and the topic if an indexed value has a dynamic type. The decoder returns the inputs
-    in `wanted_names` in that order, or else all inputs as declared.
+    for arrays, and the topic if an indexed value has a dynamic type. The decoder returns the
+    inputs in `wanted_names` in that order, or else all inputs as declared.
 
     Raises:
         ValueError: the event has an input of an unsupported type.

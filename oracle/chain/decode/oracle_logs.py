@@ -50,8 +50,8 @@ class Meaning:
 def pushed_data(call: Call, data_hash: Hash) -> RoundData:
     """Return the registrations and the words by index of the report that the call pushed.
 
-    The input is decoded like the EVM does, at the given offsets, because the sender may lay out the
-    call in any way; the hash shows whether these are the signed bytes.
+    The input is decoded like the EVM does, at the given offsets, because the sender may lay out
+    the call in any way; the hash shows whether these are the signed bytes.
 
     Raises:
         MalformedError: the call is not a push, or its data has another hash.

@@ -55,8 +55,8 @@ class GroupSurroundings:
     """The rows around groups, from `2 * SEARCH_IDS` ids before, that decide who was silent.
 
     `groups` are in order of their first rows, `abort_rows` (kind TaskEndAborted) in order of ids.
-    `start_id_by_task` has the id of each task's start row; `ambiguous_ids` are the ids of rows that
-    could belong to two groups.
+    `start_id_by_task` has the id of each task's start row; `ambiguous_ids` are the ids of rows
+    that could belong to two groups.
     """
 
     groups: Sequence[FoundGroup]

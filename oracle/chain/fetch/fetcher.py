@@ -36,8 +36,9 @@ from oracle.telemetry.tracing import span
 class BlockWindow:
     """The relevant logs and calls of a range of blocks, as one endpoint reports them.
 
-    Logs are in order of (block, index). `first_parent` is the parent hash of the first block, which
-    links the window to the one before. `headers` holds every block of the range, or is empty.
+    Logs are in order of (block, index). `first_parent` is the parent hash of the first block,
+    which links the window to the one before. `headers` holds every block of the range, or is
+    empty.
     """
 
     range: BlockRange

@@ -108,7 +108,8 @@ def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
     From any block above the gap, the parent hashes lead down to the first block after it.
 
     Raises:
-        RpcError: the endpoint has no block above, or has one of these heights; or no usable answer.
+        RpcError: the endpoint has no block above, or has one of these heights; or no usable
+            answer.
     """
     top = highest(endpoint, skipped.last + 1)
     for _ in range(_ROUNDS):

@@ -59,8 +59,9 @@ _NOBODY: dict[Any, _Route] = {}
 class EventReader:
     """Decodes the logs and calls of one network's contracts; never queries the chain.
 
-    `addresses` and `topics` are lower case, as used in `eth_getLogs`. `selectors` are the functions
-    whose calls are read, by contract: `0x` and 8 hex digits; empty if logs are sufficient.
+    `addresses` and `topics` are lower case, as used in `eth_getLogs`. `selectors` are the
+    functions whose calls are read, by contract: `0x` and 8 hex digits; empty if logs are
+    sufficient.
     """
 
     def __init__(self, profile: Profile, placed: Mapping[Address, str]) -> None:

@@ -66,7 +66,8 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
         """Return the transaction as encoded in the trie; the hash of this encoding is its hash.
 
         Raises:
-            ValueError: unknown type, a field that the type needs is missing, or a field is not hex.
+            ValueError: unknown type, a field that the type needs is missing, or a field is not
+                hex.
         """
         kind, content = int(self.type, 16), encoded_list(encoded_fields(self))
         return bytes([kind]) + content if kind else content

@@ -59,8 +59,8 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 class WriterState(msgspec.Struct, frozen=True):
     """The writer's knowledge at the time of an order.
 
-    `checkpoints` are number, hash and source of blocks that every endpoint must show. The maps have
-    each endpoint's highest block, largest batch and provider.
+    `checkpoints` are number, hash and source of blocks that every endpoint must show. The maps
+    have each endpoint's highest block, largest batch and provider.
     """
 
     facts: Facts

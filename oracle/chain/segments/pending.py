@@ -17,8 +17,8 @@ from oracle.errors import OracleError
 class PendingRange:
     """A range in preparation, in a thread of this process or as an order to a worker.
 
-    `worker_deaths` counts workers that died of it. `has_waited`: another window was committed while
-    it was ready. `is_staged`: it is on disk. `is_restored`: it was loaded from there.
+    `worker_deaths` counts workers that died of it. `has_waited`: another window was committed
+    while it was ready. `is_staged`: it is on disk. `is_restored`: it was loaded from there.
     """
 
     part: BlockRange

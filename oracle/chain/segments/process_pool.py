@@ -67,8 +67,8 @@ class SegmentExecutor(Protocol):
     def submit(self, order: SegmentOrder) -> Future[bytes]:
         """Have a range prepared; the result is that of `SegmentPreparer.prepare`. Raises nothing.
 
-        The future raises WorkerDiedError if the worker with the order died, and WorkerStartError if
-        no worker can be started.
+        The future raises WorkerDiedError if the worker with the order died, and WorkerStartError
+        if no worker can be started.
         """
         ...
 
@@ -203,7 +203,8 @@ class _Worker:
         """Return the worker process; start it if it does not run.
 
         Raises:
-            OSError, FrameError: the process cannot be started, or does not report that it is ready.
+            OSError, FrameError: the process cannot be started, or does not report that it is
+            ready.
         """
         with self._lock:
             if self._process is not None and self._process.poll() is None:

@@ -177,8 +177,8 @@ def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> li
 
     `with_transactions`: see `fetch_full_headers`.
 
-    Heights that the chain skipped are left out if the next block names the block before them as its
-    parent. Missing blocks at the beginning or end are left out too; whether they were skipped
+    Heights that the chain skipped are left out if the next block names the block before them as
+    its parent. Missing blocks at the beginning or end are left out too; whether they were skipped
     follows from the blocks around the range.
 
     Raises:

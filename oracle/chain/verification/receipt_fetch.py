@@ -124,8 +124,8 @@ def _in_order(endpoint: Endpoint, block: FullHeader, given: Receipts) -> Receipt
 def _counted_through(given: Receipts) -> Receipts:
     """Set the position of each log: the index of its receipt, and the next index in the block.
 
-    Only the order of execution is proven by the root. The positions in the logs are not part of any
-    root, and some endpoints return the index within the receipt (Ganache 7).
+    Only the order of execution is proven by the root. The positions in the logs are not part of
+    any root, and some endpoints return the index within the receipt (Ganache 7).
     """
     place = 0
     for tx, receipt in enumerate(given):

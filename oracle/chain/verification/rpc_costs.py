@@ -22,8 +22,8 @@ _LINKS = 2
 class Costs:
     """Numbers of calls; each part of a batch counts. `empty_block` includes the head check.
 
-    `history` is for 1,000 final blocks without relevant logs, at the initial range size; `proof` is
-    added for each block with logs or watched calls, in history and at the head.
+    `history` is for 1,000 final blocks without relevant logs, at the initial range size; `proof`
+    is added for each block with logs or watched calls, in history and at the head.
     `by_transaction`: a proof takes one call for each transaction of the block.
     """
 

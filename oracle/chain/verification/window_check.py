@@ -54,8 +54,8 @@ class VerifiedWindow:
     `headers` are the known headers, in order; if the window `is_whole`, they cover the range, each
     the parent of the next. `given_logs` are the endpoint's logs, or None if the receipts of every
     block are read instead; `is_pinned`: they were requested by block hash. `required_blocks` have
-    to be proven in any case, even without logs or calls. `calls_by_block` are the watched calls, or
-    None if no calls are watched; whether they succeeded is unknown until receipts are read.
+    to be proven in any case, even without logs or calls. `calls_by_block` are the watched calls,
+    or None if no calls are watched; whether they succeeded is unknown until receipts are read.
     `logs_by_block` and `level_by_block` are the results per block.
     """
 

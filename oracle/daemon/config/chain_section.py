@@ -37,8 +37,8 @@ class ChainSection(Section):
     # JSON-RPC URLs, the preferred one first; keys in the URLs are never shown.
     endpoints: SecretUrls = Field(min_length=1)
     # The provider of an endpoint, by the host of its URL, where the host does not identify it:
-    # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints of
-    # one provider count as one witness: a final block is confirmed by another provider.
+    # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints
+    # of one provider count as one witness: a final block is confirmed by another provider.
     providers: dict[SecretText, ProviderName] = Field(default_factory=dict)
     # `ws://` or `wss://` URL that signals new heads, nothing else; polling continues without it.
     websocket: WebsocketUrl | None = None
@@ -57,8 +57,8 @@ class ChainSection(Section):
     # Seconds between two polls for a new block.
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
     # The largest accepted response, in MiB (1 to 1,024). Larger data is requested in parts: fewer
-    # blocks, then one block by its transactions (`block_fetched_per_transaction` in the log), which
-    # takes a request for every hundred of them. Memory use is some ten times as much.
+    # blocks, then one block by its transactions (`block_fetched_per_transaction` in the log),
+    # which takes a request for every hundred of them. Memory use is some ten times as much.
     max_response_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
@@ -88,8 +88,8 @@ class HistorySection(Section):
     # Address of the Dask scheduler: "tcp://10.0.0.7:8786", or "tls://" as configured for Dask.
     # Anyone who reaches it can run code on the workers: use a private network.
     scheduler: str | None = Field(default=None, pattern=r"^(tcp|tls)://[^/@\s]+:\d+$")
-    # The number of workers; by default one per core, at most three, and three with `dask`. More are
-    # useless on one chain, because the daemon writes no faster.
+    # The number of workers; by default one per core, at most three, and three with `dask`. More
+    # are useless on one chain, because the daemon writes no faster.
     workers: int | None = Field(default=None, ge=1, le=64)
     # The folder where prepared segments survive a crash (at most 256 MiB); by default beside
     # SQLite's file. With PostgreSQL there is no default, and segments are prepared again.

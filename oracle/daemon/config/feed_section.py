@@ -26,8 +26,8 @@ FeedUrl = Annotated[str, AfterValidator(_feed_url), SECRET]
 
 
 class FeedSection(Section):
-    # URL of the feed: `https://relay.crynux.io`. Left out: no feed. Its rows have no proof; keys in
-    # the URL are never shown.
+    # URL of the feed: `https://relay.crynux.io`. Left out: no feed. Its rows have no proof; keys
+    # in the URL are never shown.
     url: FeedUrl | None = None
     # The format of the feed's rows.
     profile: Literal["crynux-relay"] = "crynux-relay"

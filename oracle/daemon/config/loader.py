@@ -57,14 +57,14 @@ from oracle.telemetry.safe_text import hide
 
 
 class RulesSection(Section):
-    # `crynux`, `relay`, `crynux-docs`, or `legacy`, which needs parameters of your own. Part of the
-    # rules hash.
+    # `crynux`, `relay`, `crynux-docs`, or `legacy`, which needs parameters of your own. Part of
+    # the rules hash.
     set: str = "crynux"
     # When a group is scored, if it differs from the set: `validated` or `terminal`. Part of the
     # rules hash.
     close: Literal["validated", "terminal"] | None = None
-    # Other rules that override the set's, by name: `{ tau_seconds = 900, penalty = "0.5" }`; `rules
-    # show` lists them. Part of the rules hash.
+    # Other rules that override the set's, by name: `{ tau_seconds = 900, penalty = "0.5" }`;
+    # `rules show` lists them. Part of the rules hash.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
 
     @property

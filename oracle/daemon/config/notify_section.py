@@ -27,8 +27,8 @@ class NotifySection(Section):
     url: SecretText = Field(min_length=1)
     # For webhooks: a file (mode 600) with the secret, at least 16 characters, that signs messages.
     secret_file: Path | None = None
-    # The notices to deliver; left out: all. Kinds of notices, and conditions of the daemon's health
-    # (docs/explanation/health.md).
+    # The notices to deliver; left out: all. Kinds of notices, and conditions of the daemon's
+    # health (docs/explanation/health.md).
     kinds: tuple[Annotated[str, AfterValidator(_known_kind)], ...] = ()
     # Seconds between heartbeats, for a dead man's switch; left out: none.
     heartbeat_seconds: float | None = Field(default=None, ge=1)

@@ -34,12 +34,12 @@ class OracleSection(Section):
     anchor_window: int = Field(default=200, ge=2, le=8191)
     # The folder for the evidence of kickouts.
     evidence_folder: Path = Path("evidence")
-    # Consecutive accepted rounds, all as of blocks since the kickout became due, that must show the
-    # node below the threshold before a kickout is proposed. Part of the rules hash.
+    # Consecutive accepted rounds, all as of blocks since the kickout became due, that must show
+    # the node below the threshold before a kickout is proposed. Part of the rules hash.
     kick_after_rounds: int = Field(default=3, ge=1, le=100)
-    # Words of sixteen nodes in one report; the remaining words come first in the next report. A new
-    # word takes 23,200 gas, an existing one 6,100: use a lower value if the gas limit of a block,
-    # or of a transaction (16.7 million by EIP-7825), is lower. Part of the rules hash.
+    # Words of sixteen nodes in one report; the remaining words come first in the next report. A
+    # new word takes 23,200 gas, an existing one 6,100: use a lower value if the gas limit of a
+    # block, or of a transaction (16.7 million by EIP-7825), is lower. Part of the rules hash.
     max_words: int = Field(default=1024, ge=1, le=1024)
     # The number of scores before a round registers a node; an excluded node is registered at once.
     # The transmitter pays 26,000 gas for each. Part of the rules hash.
@@ -58,8 +58,8 @@ class OracleSection(Section):
     sanity_changed_share: float = Field(default=0.5, ge=0, le=1)
     # The change that `oracle.sanity_changed_share` counts, in 1/10,000 of QoS.
     sanity_changed_by: int = Field(default=2500, ge=0, le=10_000)
-    # A report is held if a larger share of the members would newly fall below the kickout threshold
-    # or become unselectable.
+    # A report is held if a larger share of the members would newly fall below the kickout
+    # threshold or become unselectable.
     sanity_kick_share: float = Field(default=0.25, ge=0, le=1)
     # A report is held if the numbers of tasks that ended in its period, and of their nodes, are
     # below this share of the usual numbers, and nothing proves the blocks; 0: never.

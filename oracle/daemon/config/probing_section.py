@@ -12,8 +12,8 @@ _MIN_WINDOW = 60
 
 
 class ProbingSection(Section):
-    # Start a system task for each member that had no task in the window; the dispatcher pays for it
-    # from its balance in the network contract.
+    # Start a system task for each member that had no task in the window; the dispatcher pays for
+    # it from its balance in the network contract.
     enabled: bool = False
     # The length of a window, in seconds of block time.
     window_seconds: int = Field(default=86_400, ge=_MIN_WINDOW)

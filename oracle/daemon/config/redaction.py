@@ -1,7 +1,7 @@
 """Marks settings that hold secrets by the type mark `SECRET`; all other settings are public.
 
-Secret settings are URLs: scheme, host and port are shown, and the other parts are redacted in every
-log and error. No setting contains a key or a keystore password: those are in files.
+Secret settings are URLs: scheme, host and port are shown, and the other parts are redacted in
+every log and error. No setting contains a key or a keystore password: those are in files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -116,8 +116,8 @@ def secret_parts(urls: Iterable[str]) -> Iterator[str]:
 def _credentials(parts: SplitResult) -> Iterator[str]:
     """Yield the secret user name and password, as written and as sent.
 
-    A user name is secret if it has no password beside it, as tokens have, or is as long as a token;
-    a database's user name is not secret.
+    A user name is secret if it has no password beside it, as tokens have, or is as long as a
+    token; a database's user name is not secret.
     """
     user, password = parts.username or "", parts.password or ""
     is_database = parts.scheme.startswith("postgres")

@@ -79,8 +79,8 @@ class LimitsSection(Section):
     # `optimism` or `arbitrum`: the rollup's fees beside gas, for data and for its operator, are
     # included in the cost.
     l1_fee: Literal["none", "optimism", "arbitrum"] = "none"
-    # Blocks after which an unconfirmed transaction gets a fee bump; `limits.bump_seconds` must have
-    # passed, too.
+    # Blocks after which an unconfirmed transaction gets a fee bump; `limits.bump_seconds` must
+    # have passed, too.
     bump_blocks: int = Field(default=3, ge=1)
     # Seconds of the chain's time after which an unconfirmed transaction gets a fee bump;
     # `limits.bump_blocks` must have passed, too.
@@ -103,14 +103,14 @@ class NetworkSection(Section):
     contracts: dict[str, ContractAddress] = Field(default_factory=dict)
     # Options that override the profile's own: `{ blame_missing_upload = false }`.
     options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
-    # Labels of addresses, shown on the pages and in the read API, and found by the search: `{ "0x…"
-    # = "rack 3" }`.
+    # Labels of addresses, shown on the pages and in the read API, and found by the search: `{
+    # "0x…" = "rack 3" }`.
     labels: dict[ContractAddress, Label] = Field(default_factory=dict)
 
 
 class TracingSection(Section):
-    # The collector of the daemon's traces (OTLP over HTTP, `http://127.0.0.1:4318/v1/traces`); left
-    # out: no traces. Needs the extra `otel`.
+    # The collector of the daemon's traces (OTLP over HTTP, `http://127.0.0.1:4318/v1/traces`);
+    # left out: no traces. Needs the extra `otel`.
     endpoint: SecretUrl | None = None
 
 

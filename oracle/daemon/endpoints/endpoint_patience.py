@@ -52,7 +52,8 @@ class EndpointPatience:
         """Wait a part of the requested time and log it; return the seconds waited.
 
         Raises:
-            TransientError: `error`: it has no retry time, or the maximum wait is exceeded, or would
+            TransientError: `error`: it has no retry time, or the maximum wait is exceeded, or
+                would
                 be.
         """
         if error.retry_after is None or self._waited + error.retry_after > self.seconds:

@@ -1,9 +1,9 @@
 """Names the process that holds the lease, so that others can check whether that process is gone.
 
-A process is gone if this kernel has no process of that number, or one that started at another clock
-tick. The comparison is valid only where both processes see the same process numbers (same host,
-boot, process namespace and time namespace), and on Linux only. For another machine, container or
-system the state is unknown (decision 0132).
+A process is gone if this kernel has no process of that number, or one that started at another
+clock tick. The comparison is valid only where both processes see the same process numbers (same
+host, boot, process namespace and time namespace), and on Linux only. For another machine,
+container or system the state is unknown (decision 0132).
 """
 
 import os

@@ -144,10 +144,10 @@ def renew(store: Store, epoch: int) -> None:
 class LeaseKeeper:
     """Renews the lease until stopped; calls `on_lost` once if the lease is lost.
 
-    One thread renews, and may hang in a database that does not answer. The other thread watches the
-    renewals and the work: a holder that makes no progress would keep standbys waiting. `failure` is
-    the reason why the lease was lost, or None. `can_release`: the lease ended because of the work,
-    and the database still answers.
+    One thread renews, and may hang in a database that does not answer. The other thread watches
+    the renewals and the work: a holder that makes no progress would keep standbys waiting.
+    `failure` is the reason why the lease was lost, or None. `can_release`: the lease ended because
+    of the work, and the database still answers.
     """
 
     def __init__(

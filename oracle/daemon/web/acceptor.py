@@ -2,8 +2,8 @@
 
 Until then a connection has a descriptor and its received bytes: no thread, no task, no parser, no
 place in the selector. It is checked about a dozen times in all, however often it sends a byte.
-asyncio's own accept has no limit, and if descriptors run out it logs as many tracebacks a second as
-its backlog is long (decision 0178).
+asyncio's own accept has no limit, and if descriptors run out it logs as many tracebacks a second
+as its backlog is long (decision 0178).
 """
 
 import asyncio

@@ -124,7 +124,8 @@ def serving(web: ASGIApp, listener: Listener) -> Iterator[str]:
     """Serve in a thread; yields the address, `http://host:port`.
 
     Raises:
-        InputError: the port is in use, the host is not an address of this machine, or a certificate
+        InputError: the port is in use, the host is not an address of this machine, or a
+            certificate
             file cannot be used.
     """
     context = None if listener.tls is None else listener.tls.context(listener.section)
@@ -332,8 +333,8 @@ class _HttpConnection(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         if self._is_sent and not self.transport.get_write_buffer_size():
-            # The client received the response in time; a request that arrived meanwhile has its own
-            # deadline.
+            # The client received the response in time; a request that arrived meanwhile has its
+            # own deadline.
             self._deadline = None
             if self._unanswered:
                 self._begin_deadline()

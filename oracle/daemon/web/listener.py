@@ -36,8 +36,8 @@ def raise_descriptor_limit() -> None:
 class ListenerLimits:
     """The limits of a listener towards its clients.
 
-    At most `connections` at once, `per_address` of them from one address (IPv6: one /64 network); a
-    request must be complete in `header_timeout_seconds`, and its response received in
+    At most `connections` at once, `per_address` of them from one address (IPv6: one /64 network);
+    a request must be complete in `header_timeout_seconds`, and its response received in
     `response_timeout_seconds`. `requests_per_second` is an average for one address, with bursts of
     five seconds. `body_bytes` is the largest accepted request body; 0: none. Half of the
     connections are kept for responses, and at most `max_answers`, because the server has forty

@@ -97,8 +97,8 @@ class Fold:
     def many(self, events: Iterable[DomainEvent], *, is_whole: bool = True) -> None:
         """Fold events sorted by position, over any number of blocks.
 
-        `is_complete`: the last transaction of the events is complete. If its events continue in the
-        next call, pass False and call `finish_transaction` at its end.
+        `is_complete`: the last transaction of the events is complete. If its events continue in
+        the next call, pass False and call `finish_transaction` at its end.
 
         Raises:
             ValueError: an event is not after the last one folded.

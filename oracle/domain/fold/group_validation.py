@@ -1,6 +1,7 @@
 """Closes validation groups and adds their task scores to the pools.
 
-See docs/reference/scoring-rules.md#task-groups and docs/reference/scoring-rules.md#long-term-score.
+See docs/reference/scoring-rules.md#task-groups and
+docs/reference/scoring-rules.md#long-term-score.
 """
 
 from collections.abc import Iterator, Sequence
@@ -143,7 +144,8 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
         _append_score(node, member.score, result.time, ledger.rules)
     else:
         legacy_tally.start_new_window(node, result.time, ledger.rules.legacy)
-        # A kickout due in an earlier window ends with it, before this score can make a new one due.
+        # A kickout due in an earlier window ends with it, before this score can make a new one
+        # due.
         working_set.update_kickout_interval(ledger, node, ledger.at)
         legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
     node.scored += 1

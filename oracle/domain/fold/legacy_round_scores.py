@@ -126,7 +126,8 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     for run, scored in zip(task.runs, scores, strict=True):
         node = ledger.node(run.node, event.time)
         legacy_tally.start_new_window(node, event.time, rules.legacy)
-        # A kickout due in an earlier window ends with it, before this score can make a new one due.
+        # A kickout due in an earlier window ends with it, before this score can make a new one
+        # due.
         working_set.update_kickout_interval(ledger, node, event.at)
         legacy_tally.add_score(node, scored.task_score, event.time, rules.legacy)
         node.scored += 1

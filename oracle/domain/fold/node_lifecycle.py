@@ -195,8 +195,8 @@ def _still(
 def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
     """End the node's membership; its pool is kept as evidence.
 
-    Contracts report the end of a task before its effect on the node: a kickout and a slash override
-    a quit that was pending until then (docs/explanation/crynux.md#vsstask-contracts).
+    Contracts report the end of a task before its effect on the node: a kickout and a slash
+    override a quit that was pending until then (docs/explanation/crynux.md#vsstask-contracts).
     """
     known = ledger.nodes.get(event.node)
     breach = membership_breach(known)

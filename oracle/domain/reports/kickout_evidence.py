@@ -30,8 +30,8 @@ _CLEARLY_ABOVE = 5, 4
 class CreatorSpread(NamedTuple):
     """The distribution of `scores` scores over `creators` creators; `max_per_creator` share one.
 
-    `decisive_scores`: scores of one creator's tasks without which the mean of the others is clearly
-    above the kickout line; 0: there is no such creator.
+    `decisive_scores`: scores of one creator's tasks without which the mean of the others is
+    clearly above the kickout line; 0: there is no such creator.
     """
 
     scores: int
@@ -74,8 +74,8 @@ def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | N
 def spread_of(scores: Iterable[tuple[Address | None, int]], rules: Rules) -> CreatorSpread:
     """Count the creators behind some scores, each given as a creator and a score.
 
-    Tasks of unknown creators (None) count as those of one creator, so that a creator cannot hide by
-    omitting its name.
+    Tasks of unknown creators (None) count as those of one creator, so that a creator cannot hide
+    by omitting its name.
     """
     counted, sums = Counter[Address | None](), Counter[Address | None]()
     for creator, score in scores:

@@ -1,7 +1,7 @@
 """The on-chain state of a kickout: proposed, ended, or the node expelled.
 
-An expulsion is the oracle's own and stays valid whatever the network does; a refusal of the network
-is recorded beside it. See docs/explanation/kickouts.md#states.
+An expulsion is the oracle's own and stays valid whatever the network does; a refusal of the
+network is recorded beside it. See docs/explanation/kickouts.md#states.
 """
 
 from dataclasses import dataclass, replace

@@ -47,8 +47,9 @@ class RegistrationRules(NamedTuple):
 def is_known(node: Node, time: int, registering: RegistrationRules) -> bool:
     """Return whether the lane of a node differs from "unknown" at `time`.
 
-    The node is a member that has `min_scores` scores, or is excluded, so that consumers learn of an
-    exclusion at once. Other nodes are not registered, because an index costs the transmitter gas.
+    The node is a member that has `min_scores` scores, or is excluded, so that consumers learn of
+    an exclusion at once. Other nodes are not registered, because an index costs the transmitter
+    gas.
     """
     if node.membership is not Membership.MEMBER:
         return False
@@ -138,9 +139,9 @@ def registrations_at(
 ) -> Registrations:
     """Assign indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
 
-    Newcomers beyond the contract's limit for one round wait for the next one, which starts from the
-    accepted state. So do newcomers beyond `max_words` words, because the contract refuses a round
-    that registers a node without its lane.
+    Newcomers beyond the contract's limit for one round wait for the next one, which starts from
+    the accepted state. So do newcomers beyond `max_words` words, because the contract refuses a
+    round that registers a node without its lane.
     """
     room = max(0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free)))
     room = min(room, _indexes_within_words(free, rounds.node_count, max_words))

@@ -21,7 +21,8 @@ from oracle.domain.scoring.rules import Rules
 # Default maximum of words in a report: about 6.5 million gas, 24 million if all of them are new.
 # Words that do not fit come first in the next report.
 MAX_WORDS = 1024
-# Default number of rounds in a row under the kickout line (docs/explanation/reports.md#low-rounds).
+# Default number of rounds in a row under the kickout line
+# (docs/explanation/reports.md#low-rounds).
 KICK_AFTER_ROUNDS = 3
 # Default number of scores that a node needs before a round registers it.
 MIN_SCORES = 1

@@ -69,14 +69,14 @@ def scheduled_cut_at(
     """Return the report that is signed at this moment, or None.
 
     Time is divided into shifts of `compute_submission_window` periods, numbered from the first
-    period. In a shift, the first report that has something to send and was cut on top of round r is
-    the one for round r + 1; if it leaves the anchor window before the shift ends, the first that
-    was cut after that follows it. The earliest of these that can still land is scheduled, so that a
-    second one is scheduled only when the first has expired.
+    period. In a shift, the first report that has something to send and was cut on top of round r
+    is the one for round r + 1; if it leaves the anchor window before the shift ends, the first
+    that was cut after that follows it. The earliest of these that can still land is scheduled, so
+    that a second one is scheduled only when the first has expired.
 
-    Every reporter that has seen the shift from its start, or the acceptance of round r in it, finds
-    the same report, whatever it saw before, in whichever windows, and however often it restarted.
-    Any other reporter gets None for that shift, and joins in the next.
+    Every reporter that has seen the shift from its start, or the acceptance of round r in it,
+    finds the same report, whatever it saw before, in whichever windows, and however often it
+    restarted. Any other reporter gets None for that shift, and joins in the next.
 
     Args:
         headers: every report that was cut since, oldest first, including those without records; of

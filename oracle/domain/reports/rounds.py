@@ -242,8 +242,8 @@ class Rounds:
     def _cancelled_by(self, by: Address) -> KickState:
         """Return whether a cancellation was a veto, or a cleanup of an expired kickout by anyone.
 
-        Only the vetoer can cancel a live kickout. If the vetoer is unknown, the cancellation counts
-        as a veto, because in doubt no node is kicked out.
+        Only the vetoer can cancel a live kickout. If the vetoer is unknown, the cancellation
+        counts as a veto, because in doubt no node is kicked out.
         """
         vetoer = self.standing.vetoer
         return KickState.VETOED if vetoer is None or by == vetoer else KickState.CANCELLED

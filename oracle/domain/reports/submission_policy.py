@@ -29,8 +29,8 @@ class ReportChange:
     """The on-chain effect of a report.
 
     `words` it writes; `change`: sum of the steps by which its lanes change; `is_urgent`: a lane
-    crosses a band (the kickout line, selectable or not, the first report of a node); `age`: seconds
-    since the last round, or since the oldest of its words was written.
+    crosses a band (the kickout line, selectable or not, the first report of a node); `age`:
+    seconds since the last round, or since the oldest of its words was written.
     """
 
     words: int

@@ -51,8 +51,8 @@ def _first_day_of(month: int) -> int:
 class WindowTally(NamedTuple):
     """The current window of a node as of a time.
 
-    `total`: sum of its task scores, `tasks`: their number; `online_seconds`: membership time in the
-    window, paused or not.
+    `total`: sum of its task scores, `tasks`: their number; `online_seconds`: membership time in
+    the window, paused or not.
     """
 
     window: int

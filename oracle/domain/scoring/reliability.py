@@ -32,8 +32,8 @@ def is_excluded_after(
 ) -> bool:
     """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
 
-    This is only for rules with two thresholds: exclusion starts by a penalty only, and ends as soon
-    as H reaches the exit, also by healing alone (docs/reference/scoring-rules.md#relay).
+    This is only for rules with two thresholds: exclusion starts by a penalty only, and ends as
+    soon as H reaches the exit, also by healing alone (docs/reference/scoring-rules.md#relay).
     """
     if penalty and after < rules.exclude_enter:
         return True

@@ -38,14 +38,14 @@ class Task:
     """The state of one task, changed by the fold only. Times are block times in seconds.
 
     `created_at` None: its creation was not seen. `node` None: it was not started, or by several
-    nodes, each with a run in `runs` (commit/disclose networks only; else empty, in order of start).
-    `stopped_at` is the submission, the commitment or the error report; `revealed_at`: in networks
-    that reveal, where the node revealed its committed answer. `freed`: its node could take another
-    task once it answered; else the node is busy until the end. `group_size`: final number of tasks
-    of its group, None if unknown. `scored_in` is the group that scored it; a task is scored once.
-    `paid`: the node's share of its group's fee, wei; None if the network reported no share.
-    `seen_at` and `changed_at` are the blocks of the first and the newest event that changed the
-    task.
+    nodes, each with a run in `runs` (commit/disclose networks only; else empty, in order of
+    start). `stopped_at` is the submission, the commitment or the error report; `revealed_at`: in
+    networks that reveal, where the node revealed its committed answer. `freed`: its node could
+    take another task once it answered; else the node is busy until the end. `group_size`: final
+    number of tasks of its group, None if unknown. `scored_in` is the group that scored it; a task
+    is scored once. `paid`: the node's share of its group's fee, wei; None if the network reported
+    no share. `seen_at` and `changed_at` are the blocks of the first and the newest event that
+    changed the task.
     """
 
     key: TaskKey

@@ -1,8 +1,8 @@
 """Finds out which of two endpoints is right about blocks on which they differ.
 
-The side that the receipts prove wins, and an endpoint that was proven wrong is quarantined. Without
-a proof missing rows are inserted, stored rows stay, and the blocks are reported as unproven. See
-docs/explanation/verification.md#l5.
+The side that the receipts prove wins, and an endpoint that was proven wrong is quarantined.
+Without a proof missing rows are inserted, stored rows stay, and the blocks are reported as
+unproven. See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Quarantines endpoints that were proven wrong, in this process and in later ones.
 
-The proof consists of the receipts root, the transactions root and the header hash of a final block:
-an endpoint with other logs or calls for it was wrong. Late data proves nothing.
+The proof consists of the receipts root, the transactions root and the header hash of a final
+block: an endpoint with other logs or calls for it was wrong. Late data proves nothing.
 """
 
 from collections import Counter
@@ -26,8 +26,8 @@ def is_served_data_wrong(
 ) -> bool:
     """Return whether logs and calls of a proven block contradict its proof.
 
-    The position of a log is not part of the proof, nor are calls that were read without their whole
-    block.
+    The position of a log is not part of the proof, nor are calls that were read without their
+    whole block.
     """
     is_other = content(logs) != content(window.logs)
     return is_other or _content_of(calls, by) != _content_of(window.calls, by)

@@ -1,8 +1,8 @@
 """Reads blocks again whose verification level is below what settings and chain allow.
 
-A chain's headers are trusted only after samples: earlier blocks, or those read by an older program,
-rest on an endpoint's claim. The coverage lists those blocks, the lowest come first, and nothing is
-reported from any of them before. See docs/explanation/verification.md#calibration.
+A chain's headers are trusted only after samples: earlier blocks, or those read by an older
+program, rest on an endpoint's claim. The coverage lists those blocks, the lowest come first, and
+nothing is reported from any of them before. See docs/explanation/verification.md#calibration.
 """
 
 from dataclasses import dataclass
@@ -136,7 +136,8 @@ def _put_right(task: RepairContext, difference: RowDiff) -> RebuildResult | None
     except InputError:
         raise
     except FatalError as error:
-        # One endpoint's claim about a final block is not fatal; finality_halt compares all of them.
+        # One endpoint's claim about a final block is not fatal; finality_halt compares all of
+        # them.
         raise TransientError(str(error)) from error
     if done.repaired is not None:
         words = f"was wrong about {done.difference.rows} rows of blocks {blocks.first} to"

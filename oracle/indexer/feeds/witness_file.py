@@ -26,7 +26,8 @@ def import_witness(store: Store, lines: Iterable[str]) -> int:
     """Import another reader's times; return the number of rows.
 
     Raises:
-        InputError: a line is malformed, or rows were already settled here, so their order is fixed.
+        InputError: a line is malformed, or rows were already settled here, so their order is
+            fixed.
     """
     times = times_in(lines)
     with store.transaction() as uow:

@@ -1,7 +1,7 @@
 """Finds which indexed blocks are still on the chain, although most hashes are pruned.
 
-Below the final block only the hashes of blocks with logs or calls are stored. Every block below one
-that is equal on the chain is equal as well.
+Below the final block only the hashes of blocks with logs or calls are stored. Every block below
+one that is equal on the chain is equal as well.
 """
 
 from typing import NamedTuple

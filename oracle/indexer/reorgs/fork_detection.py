@@ -1,8 +1,8 @@
 """Decides whether an indexed block has left the chain; no single endpoint is trusted.
 
-An apparent rewind of the chain is usually one faulty endpoint. A second endpoint has to confirm it;
-without a second one, the only endpoint has to report the same three times, some blocks apart. See
-docs/explanation/reorgs.md#witnesses.
+An apparent rewind of the chain is usually one faulty endpoint. A second endpoint has to confirm
+it; without a second one, the only endpoint has to report the same three times, some blocks apart.
+See docs/explanation/reorgs.md#witnesses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,8 +40,8 @@ class ForkClaim:
 
     `indexed_hash` may be NO_BLOCK: all blocks above a height that the indexed chain skipped are in
     question. `endpoint` made the claim by the parent of the next block; "" if the endpoints are
-    only to be compared. `tip` is the newest indexed block; `number` is below it if the chain became
-    shorter.
+    only to be compared. `tip` is the newest indexed block; `number` is below it if the chain
+    became shorter.
     """
 
     number: int

@@ -1,7 +1,7 @@
 """The reasons for a node's score at a block, with the schema of `explain --json`.
 
-For the cursor's block the stored state is read. An earlier block is folded again from the raw logs,
-which takes seconds, so callers run one such request at a time.
+For the cursor's block the stored state is read. An earlier block is folded again from the raw
+logs, which takes seconds, so callers run one such request at a time.
 """
 
 from pydantic import Field

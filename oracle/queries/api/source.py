@@ -41,9 +41,10 @@ class ApiSource:
     """The data source of every answer.
 
     `get_head` returns the newest block of the chain, or None if only the daemon has it; `clock`
-    returns unix seconds; `find_leader` returns the process that holds the lease. `rankings` is kept
-    between answers. `dispatch`: the settings by which nodes are drawn, or None if no node is drawn.
-    `token`: the unit of amounts on pages. `labels`: names that the operator gave to addresses.
+    returns unix seconds; `find_leader` returns the process that holds the lease. `rankings` is
+    kept between answers. `dispatch`: the settings by which nodes are drawn, or None if no node is
+    drawn. `token`: the unit of amounts on pages. `labels`: names that the operator gave to
+    addresses.
     """
 
     archive: EventArchive

@@ -1,7 +1,7 @@
 """Finds the first row at which a relay's figure of a node diverges from the derived one.
 
-Two figures do not show what happened between the rows, so hypotheses are tested: a single change of
-the relay's records that yields exactly its figure. The kinds and their evidence:
+Two figures do not show what happened between the rows, so hypotheses are tested: a single change
+of the relay's records that yields exactly its figure. The kinds and their evidence:
 docs/explanation/relay-audit.md#kinds.
 """
 

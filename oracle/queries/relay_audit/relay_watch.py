@@ -31,7 +31,8 @@ class WatchClock:
 class Poll:
     """One reading of all figures: `relay_now` by the relay's clock.
 
-    Rows up to id `last_id_before` were committed before it; those above `last_id_after` came later.
+    Rows up to id `last_id_before` were committed before it; those above `last_id_after` came
+    later.
     """
 
     figures: Mapping[Address, NodeFigure]

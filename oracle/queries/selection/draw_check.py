@@ -67,8 +67,9 @@ class DrawCheck:
 class AllDraws:
     """The recomputed draws of all tasks.
 
-    `started_count`: tasks that started after `start_block`. `differing`: those of them that another
-    node started, or that had no active draw, oldest first. `as_of`: the last block that was used.
+    `started_count`: tasks that started after `start_block`. `differing`: those of them that
+    another node started, or that had no active draw, oldest first. `as_of`: the last block that
+    was used.
     """
 
     started: int

@@ -49,10 +49,10 @@ class Selection:
     """The verdict of a policy on a task; `chances` has one entry per member, ascending by address.
 
     `total_weight` is the sum of weights as the first draw counts them. `tickets` is None, and
-    `drawn` is empty, if no node was drawn. `trio`: how a legacy system drew its three nodes, from a
-    card group first if the task needs a single card type; None otherwise. `predownloads`: the
-    downloads that the start of the task would cause, given that the drawn nodes are busy then; None
-    if the policy has no predownloads.
+    `drawn` is empty, if no node was drawn. `trio`: how a legacy system drew its three nodes, from
+    a card group first if the task needs a single card type; None otherwise. `predownloads`: the
+    downloads that the start of the task would cause, given that the drawn nodes are busy then;
+    None if the policy has no predownloads.
     """
 
     policy: str

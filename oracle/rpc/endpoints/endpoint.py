@@ -53,7 +53,8 @@ class EndpointStatus:
     backoff_until: float = 0.0
     failures: int = 0
     refusals: int = 0
-    # Failures in a row, for display: the last message, and the times of the first and the last one.
+    # Failures in a row, for display: the last message, and the times of the first and the last
+    # one.
     trouble: str = ""
     failing_since: float = 0.0
     failed_at: float = 0.0

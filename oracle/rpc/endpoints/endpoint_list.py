@@ -53,8 +53,8 @@ class EndpointList:
     def by_preference(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
         """Return the endpoints in the order in which they are to be used.
 
-        First those in their configured place; then the deprioritised ones that have recovered; then
-        the other deprioritised ones; then those that have just failed, the longest ago first.
+        First those in their configured place; then the deprioritised ones that have recovered;
+        then the other deprioritised ones; then those that have just failed, the longest ago first.
         """
         now = self._clock()
 

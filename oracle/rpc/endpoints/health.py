@@ -1,7 +1,7 @@
 """Health of one endpoint: circuit breaker and latency by method, retry budget, rate limit.
 
-Every request to the endpoint is recorded here, and requests that would fail anyway are refused. See
-docs/explanation/endpoints.md#health.
+Every request to the endpoint is recorded here, and requests that would fail anyway are refused.
+See docs/explanation/endpoints.md#health.
 """
 
 import math
@@ -44,8 +44,8 @@ _QUICK_SECONDS = 1.0
 class RetryBudget:
     """Limits immediate retries of failed requests to one endpoint; thread-safe.
 
-    A broken connection, an error page of a proxy or a busy node behind the address is often gone at
-    the next request. Requests to an endpoint that mostly fails are not retried.
+    A broken connection, an error page of a proxy or a busy node behind the address is often gone
+    at the next request. Requests to an endpoint that mostly fails are not retried.
     """
 
     _left: int = _MOST

@@ -30,8 +30,8 @@ _STEP, _SLOW_START = 50, 500
 class RangeSizer:
     """Adapts the number of blocks per request to one endpoint; thread-safe.
 
-    The size grows while responses are fast, shrinks at once after a refusal or a slow response, and
-    keeps windows at about `target_logs` by the last density. `limit` is the maximum number of
+    The size grows while responses are fast, shrinks at once after a refusal or a slow response,
+    and keeps windows at about `target_logs` by the last density. `limit` is the maximum number of
     blocks that the endpoint stated; it is only ever lowered.
     """
 

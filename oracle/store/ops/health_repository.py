@@ -22,8 +22,8 @@ class ReportedHealth:
     """The last health report of a daemon, `age_seconds` ago.
 
     `process` is the name in the lease. `ended_at` is the time of its shutdown (unix seconds of the
-    database), or None while it runs or if it was killed. `failure` is the cause of the shutdown, or
-    None if an operator stopped it.
+    database), or None while it runs or if it was killed. `failure` is the cause of the shutdown,
+    or None if an operator stopped it.
     """
 
     process: str

@@ -236,9 +236,9 @@ class NonceSlots(WatchedNonceQueries):
     ) -> None:
         """Record a nonce that was used on chain but never assigned by this database.
 
-        The slot is final from the start: nothing is ever signed for it. `tx_hash` and `receipt` are
-        None if the transaction was not found, or waits in the pool. An intent that held the nonce
-        has lost it.
+        The slot is final from the start: nothing is ever signed for it. `tx_hash` and `receipt`
+        are None if the transaction was not found, or waits in the pool. An intent that held the
+        nonce has lost it.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
         intent = self._named(self._intents.add(request, stamp) or 0)

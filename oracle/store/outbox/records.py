@@ -125,8 +125,8 @@ class CallRequest:
     `kind` is the name of a registered kind of calls. `dedup_key` identifies the request forever: a
     second request with the same key is refused, whatever the outcome of the first. `subject` is a
     node's address, or `task=0x…`. A rewind below `as_of_block` expires the request while it has no
-    nonce. Of the calls with one `exclusive_key`, only one at a time is ready or has a nonce without
-    signed bytes.
+    nonce. Of the calls with one `exclusive_key`, only one at a time is ready or has a nonce
+    without signed bytes.
     """
 
     account: Account
@@ -254,8 +254,8 @@ class Mined:
 class SignedStatement:
     """A statement and its signature; `expires_at` in chain time.
 
-    `config` is the configuration of signers and rules under which it was signed. `expiry_reason` is
-    why it can no longer land, or None if it may.
+    `config` is the configuration of signers and rules under which it was signed. `expiry_reason`
+    is why it can no longer land, or None if it may.
     """
 
     chain_id: int

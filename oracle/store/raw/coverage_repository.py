@@ -69,8 +69,8 @@ class CoverageRepository:
     def set_scope(self, wanted: IngestScope) -> None:
         """Store the scope for which windows are read from now on.
 
-        Coverage of a database from before scopes were stored is assigned to it; any other new scope
-        starts without coverage.
+        Coverage of a database from before scopes were stored is assigned to it; any other new
+        scope starts without coverage.
         """
         # Runs with every window: no further query if the scope is unchanged.
         known = self._connection.execute(_NEWEST).scalar_one_or_none()
@@ -167,7 +167,8 @@ class CoverageRepository:
         spans = self.spans(scope_id, blocks.first, blocks.last)
         for each in spans[:1] + spans[1:][-1:]:
             self.put(scope_id, replace(each, audited_by=endpoint, audited_at=at))
-        # The intervals between are complete rows that rarely merge: one statement updates them all.
+        # The intervals between are complete rows that rarely merge: one statement updates them
+        # all.
         between = coverage.c.first_block.between(blocks.first, blocks.last)
         inside = between & (coverage.c.last_block <= blocks.last) & (coverage.c.scope == scope_id)
         self._connection.execute(

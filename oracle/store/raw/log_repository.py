@@ -1,7 +1,7 @@
 """Raw logs in normalised rows: see docs/explanation/storage.md#logs.
 
-Rows of `log_row` are canonical; others move to `log_orphan`, and back when their block is canonical
-again. `log_block` has exactly one row for each block with canonical logs.
+Rows of `log_row` are canonical; others move to `log_orphan`, and back when their block is
+canonical again. `log_block` has exactly one row for each block with canonical logs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

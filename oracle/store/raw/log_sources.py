@@ -12,8 +12,8 @@ from oracle.store.tables.log_tables import log_source
 class LogSources(dict[LogSource, int]):
     """The table `log_source`, loaded on first use: a few rows that never change.
 
-    Looking up an unknown source assigns the next number, which `save` stores; so numbers follow the
-    order of the chain.
+    Looking up an unknown source assigns the next number, which `save` stores; so numbers follow
+    the order of the chain.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -79,8 +79,8 @@ class RawChecksums:
     def follow(self, kind: str, first: int, last: int) -> Iterator[None]:
         """Update the checksums by the changes made meanwhile in blocks `first` to `last`.
 
-        The checksum of a span that was damaged before is kept: restoring the committed rows repairs
-        the span, and any other change leaves it damaged.
+        The checksum of a span that was damaged before is kept: restoring the committed rows
+        repairs the span, and any other change leaves it damaged.
         """
         low, high = first // SPAN_BLOCKS, min(last, MOST_BLOCK) // SPAN_BLOCKS
         blocks = low * SPAN_BLOCKS, (high + 1) * SPAN_BLOCKS - 1

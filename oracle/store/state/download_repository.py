@@ -1,7 +1,7 @@
 """Planned downloads: the node to be asked for a model, and the task that needs it.
 
-A record, not a projection, like the draws: a rebuild keeps it, a rewind undoes the changes of later
-blocks. See docs/explanation/dispatch.md#pre-download.
+A record, not a projection, like the draws: a rebuild keeps it, a rewind undoes the changes of
+later blocks. See docs/explanation/dispatch.md#pre-download.
 """
 
 from collections.abc import Iterable

@@ -122,8 +122,8 @@ def nodes_as_of(
 ) -> Iterator[Node]:
     """Yield the nodes that changed in these blocks, by address, as of the last block.
 
-    `row_after_by_key` maps each node that changed later to its row after the last block, or to None
-    if it had no row.
+    `row_after_by_key` maps each node that changed later to its row after the last block, or to
+    None if it had no row.
     """
     chosen = select(node).where(node.c.changed_at >= blocks.first).order_by(node.c.address)
     for row in connection.execute(chosen):

@@ -28,7 +28,8 @@ class RegistrationRepository:
     def scored(self, min_scores: int) -> list[Newcomer]:
         """Return the members without an index that have `min_scores` scores, unordered.
 
-        Each has the position of the last of these scores, and its place in the group of that score.
+        Each has the position of the last of these scores, and its place in the group of that
+        score.
         """
         waiting = _waiting().where(node.c.scored >= min_scores)
         chosen = (

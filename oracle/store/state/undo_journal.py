@@ -88,9 +88,9 @@ class UndoJournal:
     def rollback_to(self, number: int) -> None:
         """Restore every projection to its state after block `number`; empty the journal above.
 
-        Rows of the fold and of the contract's state get their oldest pre-image above `number`; rows
-        appended above it are deleted; kickout intervals closed above it are reopened. The caller
-        restores raw rows, blocks, cursor and reports.
+        Rows of the fold and of the contract's state get their oldest pre-image above `number`;
+        rows appended above it are deleted; kickout intervals closed above it are reopened. The
+        caller restores raw rows, blocks, cursor and reports.
 
         Raises:
             FatalError: the journal does not reach back that far; rebuild instead.

@@ -95,8 +95,8 @@ undo = Table(
     sqlite_with_rowid=False,
 )
 
-# The folded state after some final blocks, packed, so that earlier blocks need not be folded again.
-# Made from the raw rows, and deleted with the projections.
+# The folded state after some final blocks, packed, so that earlier blocks need not be folded
+# again. Made from the raw rows, and deleted with the projections.
 state_snapshot = Table(
     "state_snapshot",
     metadata,

@@ -18,8 +18,8 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# Rows of the feed, kept forever. The hash ends the key, so that a row that later arrives with other
-# content is kept beside the first one, as evidence.
+# Rows of the feed, kept forever. The hash ends the key, so that a row that later arrives with
+# other content is kept beside the first one, as evidence.
 feed_row = Table(
     "feed_row",
     metadata,

@@ -1,8 +1,8 @@
 """Tables of raw logs, normalised: values shared by many rows are stored once.
 
 A log is a row of four numbers and byte strings; its block's hash and time, and its address and
-first topic, are in tables of their own. For reading by SQL, the view `log` (`log_view`) joins them.
-See docs/explanation/storage.md#logs.
+first topic, are in tables of their own. For reading by SQL, the view `log` (`log_view`) joins
+them. See docs/explanation/storage.md#logs.
 """
 
 from sqlalchemy import (

@@ -9,8 +9,9 @@ from typing import Final
 
 from oracle.domain.log_table import INDEX_BITS, MOST_INDEX
 
-# A block's rows are found by their keys, so that a range of blocks reads no other rows. Both halves
-# use expressions: SQLite pushes conditions into a union only if its columns are of one kind.
+# A block's rows are found by their keys, so that a range of blocks reads no other rows. Both
+# halves use expressions: SQLite pushes conditions into a union only if its columns are of one
+# kind.
 _VIEW: Final = f"""
 CREATE VIEW log AS
 SELECT b.number AS block, r.id & {MOST_INDEX} AS log_index, b.hash AS block_hash, b.time,

@@ -1,8 +1,8 @@
 """Tables of the outbox and the lease (docs/explanation/transactions.md, daemon.md#lease).
 
 An intent is a requested call, a slot the nonce assigned to it, an attempt the bytes signed for it;
-the journal records every step. `*_at` are unix seconds by the caller's clock; the lease runs on the
-database's own. Deadlines and `not_before` are chain time.
+the journal records every step. `*_at` are unix seconds by the caller's clock; the lease runs on
+the database's own. Deadlines and `not_before` are chain time.
 """
 
 from sqlalchemy import (

@@ -24,8 +24,8 @@ class IndexedCandidate:
     """The inputs of a node's weight for one kind of task; fractions in units of 10^-18.
 
     `base` at `since` is its reliability (docs/reference/scoring-rules.md#reliability), `boost` its
-    M. The node is excluded while its reliability is below `exclusion_threshold`. `is_free`: neither
-    busy nor paused.
+    M. The node is excluded while its reliability is below `exclusion_threshold`. `is_free`:
+    neither busy nor paused.
     """
 
     free: bool

@@ -94,8 +94,8 @@ class CandidateIndex:
         return place < len(self._addresses) and self._addresses[place] == address
 
 
-# Limits of the cached views, the most recent ones, and of the nodes in all of them, 250 bytes each,
-# so that invented requirements cannot fill the memory.
+# Limits of the cached views, the most recent ones, and of the nodes in all of them, 250 bytes
+# each, so that invented requirements cannot fill the memory.
 _VIEWS = 64
 _PLACES = 1_000_000
 # With more changes than this plus one in eight members, rebuilding a view is cheaper than updating

@@ -36,8 +36,8 @@ class Out(StrEnum):
 class Requirement(NamedTuple):
     """The properties that decide which nodes fit; tasks with equal requirements fit equal nodes.
 
-    `gpu` None: any card with at least `vram` GB (0: no minimum). Else this card, and exactly `vram`
-    GB unless that is 0, which means unknown. `models`: sorted, without duplicates.
+    `gpu` None: any card with at least `vram` GB (0: no minimum). Else this card, and exactly
+    `vram` GB unless that is 0, which means unknown. `models`: sorted, without duplicates.
     """
 
     gpu: str | None

@@ -54,8 +54,8 @@ def trios_of(
 def unstartable_tasks(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:
     """Return the waiting tasks that no group of three will ever start, in order of age.
 
-    Such a task has no group, or its group has another size, or a task of the group has ended or was
-    started alone. An incomplete group may still become complete.
+    Such a task has no group, or its group has another size, or a task of the group has ended or
+    was started alone. An incomplete group may still become complete.
     """
     groups = tasks_by_group(fellows)
     found = [

@@ -92,7 +92,10 @@ def scope_of(kind: said.TaskKind | None) -> str:
 
 
 class Attribution:
-    """Tracks tasks from creation to end, to attribute outcomes. The scope of a task is its kind."""
+    """Tracks tasks from creation to end, to attribute outcomes.
+
+    The scope of a task is its kind.
+    """
 
     def __init__(self) -> None:
         self._open: dict[TaskKey, OpenTask] = {}

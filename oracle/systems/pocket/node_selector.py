@@ -1,7 +1,7 @@
 """Pocket's node selector in process: it records outcomes and assigns tickets.
 
-The selector has no clock, random number or chain: the same calls give the same results. The daemon,
-`select`, `backtest` and a gateway all use it. See docs/explanation/pocket.md#the-selector.
+The selector has no clock, random number or chain: the same calls give the same results. The
+daemon, `select`, `backtest` and a gateway all use it. See docs/explanation/pocket.md#the-selector.
 """
 
 from bisect import bisect_left, insort

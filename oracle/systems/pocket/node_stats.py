@@ -9,8 +9,8 @@ from oracle.domain.ids import Address
 class NodeStats(NamedTuple):
     """A node's statistics for a ranking. Latencies are in seconds, 0 if unknown.
 
-    `failing`: out for its failures (`article`), or flagged without a success since. `out_until_ms`:
-    if the node is out, the time at which it is back unless more failures follow.
+    `failing`: out for its failures (`article`), or flagged without a success since.
+    `out_until_ms`: if the node is out, the time at which it is back unless more failures follow.
     """
 
     node: Address

@@ -19,8 +19,8 @@ class Parameters:
         ValueError: a value is invalid, alone or together with the others; the field is named.
     """
 
-    # Expected latency of a success; the benchmark is never below it (35 per second is 5.25 / 0.15).
-    # Raise it for slow work: docs/explanation/pocket.md#units.
+    # Expected latency of a success; the benchmark is never below it (35 per second is 5.25 /
+    # 0.15). Raise it for slow work: docs/explanation/pocket.md#units.
     expected: float = 0.15
     # Tickets lost per additional `expected` of latency.
     cost_per_expected: float = 5.25

@@ -18,8 +18,9 @@ _DRAWN_BYTES = 8
 def unit_of(seed: bytes, session: str, counter: int) -> Fraction:
     """Return the number in [0, 1) that a seed gives to draw number `counter` of a session.
 
-    The number is the first 8 bytes of sha256(seed || session || counter) over 2^64, `counter` being
-    written as 8 bytes; all numbers are big-endian. It is a fraction, since no double holds 64 bits.
+    The number is the first 8 bytes of sha256(seed || session || counter) over 2^64, `counter`
+    being written as 8 bytes; all numbers are big-endian. It is a fraction, since no double holds
+    64 bits.
     """
     said = seed + session.encode() + counter.to_bytes(_COUNTER_BYTES, "big")
     drawn = sha256(said).digest()[:_DRAWN_BYTES]

@@ -39,9 +39,9 @@ class RankedNode(NamedTuple):
     """One node's place in a ranking, with the steps that led to its tickets.
 
     `benchmark`: the latency it was compared with, None without a comparison. `difference`: the
-    latency above it, `lost`: the tickets lost by that. `factor_before`, `factor_after`: the running
-    weight before and after the node. `chances`: the tickets, or 1 if no node has any. `probability`
-    is 0 to 1.
+    latency above it, `lost`: the tickets lost by that. `factor_before`, `factor_after`: the
+    running weight before and after the node. `chances`: the tickets, or 1 if no node has any.
+    `probability` is 0 to 1.
     """
 
     stats: NodeStats

@@ -73,8 +73,8 @@ def spent_nonces(
 ) -> Mapping[int, Spent]:
     """Walk back from the head and return the transactions that used these nonces, if found.
 
-    Every endpoint is queried, and enough witnesses have to show the same transaction. The walk ends
-    when all are found, or after `max_blocks` blocks.
+    Every endpoint is queried, and enough witnesses have to show the same transaction. The walk
+    ends when all are found, or after `max_blocks` blocks.
 
     Raises:
         TransientError: no endpoint answers, or too few witnesses show the same.

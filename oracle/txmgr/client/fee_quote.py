@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from oracle.signing.signer import Fees
 
-# The margin on a gas estimate, because the state may change before inclusion: a fifth, and the cost
-# of a storage slot.
+# The margin on a gas estimate, because the state may change before inclusion: a fifth, and the
+# cost of a storage slot.
 _GAS_MARGIN_PERCENT = 120
 _GAS_MARGIN = 10_000
 # Pools accept a replacement that pays 10 % more on both fees; some used to require 12.5 %.
@@ -63,8 +63,8 @@ def market(base_fee: int, rewards: Sequence[int], floor: int = 0) -> Market:
 def most_likely(told: Sequence[Market], cap: int) -> Market | None:
     """Combine the fee markets of several endpoints, or return None if there are none.
 
-    The base fee that is paid is the block's own, so the highest within the cap is the safest. A tip
-    is paid in full, so the lowest counts, and no single endpoint can make the account overpay.
+    The base fee that is paid is the block's own, so the highest within the cap is the safest. A
+    tip is paid in full, so the lowest counts, and no single endpoint can make the account overpay.
     """
     if not told:
         return None
@@ -98,8 +98,9 @@ def raised_both(last: Fees, cap: int) -> Fees | None:
 def bumped(last: Fees, now: Market, cap: int, wanted: Fees = _NOTHING) -> Fees | None:
     """Return fees that replace `last` in every pool, or None if the cap does not allow them.
 
-    The result is also None while the cap is below the market: offering all of it now leaves no room
-    for the raise that lands. `pool_required` holds the fees that a pool asked for in its error.
+    The result is also None while the cap is below the market: offering all of it now leaves no
+    room for the raise that lands. `pool_required` holds the fees that a pool asked for in its
+    error.
     """
     if now.base_fee + now.tip > cap:
         return None

@@ -1,8 +1,8 @@
 """Finds the transaction that used a nonce in the blocks, and proves it by its signature.
 
 A transaction count shows that a nonce is used, but not by which transaction. An endpoint that
-reports a foreign transaction must show it: the hash is computed from its content, which the account
-signed.
+reports a foreign transaction must show it: the hash is computed from its content, which the
+account signed.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import witnesses_of_count
 
-# Full blocks are large: how many one batch requests, and how many in all below the oldest available
-# state.
+# Full blocks are large: how many one batch requests, and how many in all below the oldest
+# available state.
 _BLOCKS_AT_ONCE, _MAX_BLOCKS = 20, 1_000
 # The v of a legacy signature: without a chain id, and with one (EIP-155).
 _PLAIN_V, _V_OF_CHAIN = 27, 35

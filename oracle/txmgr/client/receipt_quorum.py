@@ -79,8 +79,8 @@ class ReceiptQuorum:
     def receipt(self, hashes: Sequence[Hash], known: Hash | None = None) -> Receipt | None:
         """Return the receipt of one of these hashes that the most witnesses show, or None.
 
-        On a tie the receipt in the `known` block is preferred, then that of the preferred endpoint.
-        Its prices are those of `_with_agreed_price`.
+        On a tie the receipt in the `known` block is preferred, then that of the preferred
+        endpoint. Its prices are those of `_with_agreed_price`.
         """
         shown = [
             view.receipts[tx_hash]
@@ -143,8 +143,8 @@ class ReceiptQuorum:
 def look_for(lines: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
     """Request the receipts of these hashes from every endpoint.
 
-    A receipt in a block that differs from the endpoint's own block at that height is being reorged:
-    neither the receipt nor its absence counts.
+    A receipt in a block that differs from the endpoint's own block at that height is being
+    reorged: neither the receipt nor its absence counts.
 
     Raises:
         TransientError: no endpoint answers.
@@ -195,7 +195,10 @@ def _decode_receipt(answer: dict[str, Any]) -> Receipt:
 
 
 def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
-    """Return a number of a receipt. Raises ValueError, KeyError or TypeError if it is not valid."""
+    """Return a number of a receipt.
+
+    Raises ValueError, KeyError or TypeError if it is not valid.
+    """
     number = number_of(answer[name])
     if number > max_number:
         raise ValueError(f"{name} is {number}")

@@ -154,8 +154,8 @@ def why_reverted(
 ) -> str:
     """Return why a mined call failed, from simulations on the block before and on its own block.
 
-    The result is a guess if the state has changed. `out_of_gas` means that all gas was used (a call
-    forwards 63/64 of its gas) and the call has no revert reason. Never raises.
+    The result is a guess if the state has changed. `out_of_gas` means that all gas was used (a
+    call forwards 63/64 of its gas) and the call has no revert reason. Never raises.
     """
     refusal, own = None, receipt.block_number
     try:

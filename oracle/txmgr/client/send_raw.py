@@ -168,8 +168,8 @@ def answer_of(message: str, code: int = 0) -> SendOutcome:
     """Classify the response to a send, by its text first and its JSON-RPC code last.
 
     The texts come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth, Nitro,
-    Anvil, Hardhat and Ganache. Texts change: an unrecognised one is UNKNOWN, and the transaction is
-    watched (docs/reference/rpc-requirements.md#send-errors).
+    Anvil, Hardhat and Ganache. Texts change: an unrecognised one is UNKNOWN, and the transaction
+    is watched (docs/reference/rpc-requirements.md#send-errors).
     """
     nonces = _NONCES.search(message)
     if nonces is not None:

@@ -73,8 +73,8 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
     def _nodes(request: Request, asked: Annotated[NodeListParameters, Query()]) -> Response:
         """All nodes in order, in pages.
 
-        Within one block no node appears twice and none is missing; `moved` means that the block has
-        changed.
+        Within one block no node appears twice and none is missing; `moved` means that the block
+        has changed.
         """
         of = frozenset() if asked.of is None else frozenset(asked.of.split(","))
         query = NodeListQuery(**asked.model_dump(exclude={"of"}), of=of)

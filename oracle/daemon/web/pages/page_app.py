@@ -1,7 +1,7 @@
 """The pages as one application: routes, headers, and error pages.
 
-The application only reads. Every page is rendered completely, so that none needs a script; all data
-comes from `queries`, as in the read API.
+The application only reads. Every page is rendered completely, so that none needs a script; all
+data comes from `queries`, as in the read API.
 """
 
 from collections.abc import Callable

@@ -38,8 +38,8 @@ class DrawnAgain(Answer):
     """The inputs of the draw of a task, and its result.
 
     seed = sha256(seed_hash || seed_name), digest = sha256(seed || counter as 32 bytes), x = digest
-    modulo the sum of the weights. Drawn is the first candidate, in ascending order of addresses, at
-    which the running sum of the weights exceeds x.
+    modulo the sum of the weights. Drawn is the first candidate, in ascending order of addresses,
+    at which the running sum of the weights exceeds x.
     """
 
     task: HashText

@@ -150,8 +150,8 @@ def _reorged(look: ApiSnapshot, place: EventCursor) -> NumberedEvent | None:
 def _halts(look: ApiSnapshot) -> list[FeedEvent]:
     """Return the beginning and the end of every halt, the oldest first.
 
-    Only one halt is open at a time, because all have one name. The operator who cleared it, and the
-    reason, are not public.
+    Only one halt is open at a time, because all have one name. The operator who cleared it, and
+    the reason, are not public.
     """
     found = []
     for halt in reversed(look.uow.halts.history(_MOST_HALTS)):
